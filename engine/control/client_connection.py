@@ -28,6 +28,7 @@ from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
 from engine.nursery.cleanup import close_bounded
 
+FAULT: Final = 1011
 RESTART: Final = 1012
 BAD_HELLO: Final = 4400
 BAD_TOKEN: Final = 4401
@@ -144,7 +145,11 @@ class ClientConnection:
 
         async def run() -> None:
             with scope:
-                await task()
+                try:
+                    await task()
+                except Exception as error:  # noqa: BLE001  # of the store, say; other clients are not concerned
+                    self._service.incident(error)
+                    self.close(FAULT, "a subscription has failed")
 
         self._nursery.start_soon(run)
         return scope

@@ -17,6 +17,7 @@ from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
 from engine.control.protocol.wire_converter import BadParams, Params, write_value
 from engine.control.turn_actions import TurnActions, settings_with
+from engine.control.uploads import Uploads
 from engine.core.errors import SessionNotFound
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import SessionId
@@ -43,12 +44,12 @@ class _Running:
 class EngineChanges:
     """Runs the methods that change something."""
 
-    def __init__(self, engine: Engine, reads: EngineReads) -> None:
+    def __init__(self, engine: Engine, reads: EngineReads, uploads: Uploads) -> None:
         """Change an open engine."""
         self._engine = engine
         self._reads = reads
         self._runtime = engine_runtime(engine)
-        self.turns = TurnActions(engine, reads)
+        self.turns = TurnActions(engine, reads, uploads)
         self._running: dict[KeyedCall, _Running] = {}
 
     def handlers(self, by: str = "") -> Mapping[str, Handler]:

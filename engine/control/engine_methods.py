@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 import trio
 
+from engine.control.control_methods import Caller, Followed
 from engine.control.engine_changes import EngineChanges
+from engine.control.engine_lookups import EngineLookups
 from engine.control.engine_reads import EngineReads, head_of, status_of
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.server_methods import ServerStatusResult
@@ -21,8 +24,9 @@ from engine.control.protocol.watch_methods import (
     WatchParams,
 )
 from engine.control.protocol.wire_converter import Params
-from engine.control.server import Caller, Followed
+from engine.control.session_export import Format, export_session
 from engine.control.session_list import SessionListWatch
+from engine.control.uploads import Uploads
 from engine.core.errors import EngineError
 from engine.core.ids import CallId, RequestId, SessionId, TurnId
 from engine.core.messages import Transcript
@@ -47,6 +51,7 @@ class EngineMethods:
 
     Attributes:
         epoch: the life of the engine's store.
+        uploads: what clients have sent ahead.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -54,7 +59,9 @@ class EngineMethods:
         self._engine = engine
         self._runtime = engine_runtime(engine)
         self._reads = EngineReads(engine)
-        self._changes = EngineChanges(engine, self._reads)
+        self._lookups = EngineLookups(engine, self._reads)
+        self.uploads = Uploads(now=trio.current_time, random=secrets.token_bytes)
+        self._changes = EngineChanges(engine, self._reads, self.uploads)
         self._keys: dict[str, RecentKeys] = {}
         self.epoch: str = self._runtime.services.store.store.epoch
 
@@ -62,7 +69,7 @@ class EngineMethods:
         """Return the result that the method's row names. A checkpoint. Raises errors of the engine and `Refusal`."""
         if isinstance(params, SnapshotParams):
             return await self._snapshot(params)
-        handler = self._reads.handlers.get(method)
+        handler = self._reads.handlers.get(method) or self._lookups.handlers.get(method)
         if handler is not None:
             return await handler(params)
         keys = self._keys.setdefault(caller.login.name, RecentKeys())
@@ -96,6 +103,10 @@ class EngineMethods:
             position=position,
         )
         return family_snapshot(resync, tail=params.tail)
+
+    async def export(self, session_id: str, form: Format) -> str:
+        """Return a session as a document. A checkpoint. Raises errors of the engine."""
+        return await export_session(self._engine, session_id, form)
 
     def watch(self, params: WatchParams) -> SessionListWatch:
         """Return a watched list of sessions. Not a checkpoint."""

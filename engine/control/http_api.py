@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final, Protocol, cast, final
 
 from engine.control.client_connection import BAD_TOKEN
 from engine.control.credentials import ClientCredentials, Login, RateLimit
+from engine.control.event_stream import stream_params
 from engine.control.http_routes import route_of, status_of
+from engine.control.protocol.error_kinds import error_of
 from engine.control.protocol.handshake import WireLimits
 from engine.control.protocol.json_schema import schema_text
-from engine.control.transport.http_connection import Answer, Fields, HttpRequest, Response, Upgrade
+from engine.control.protocol.watch_methods import SubscribeParams
+from engine.control.protocol.wire_converter import BadParams
+from engine.control.session_export import CONTENT_TYPES, SUFFIXES, Format
+from engine.control.transport.access import UPLOADS
+from engine.control.transport.http_connection import Answer, Fields, HttpRequest, Response, Stream, Upgrade
 from engine.control.transport.message_transport import MessageTransport
 from engine.control.transport.request_head import BadRequest, RequestHead
 from engine.control.transport.websocket import WebSocket
+from engine.core.errors import EngineError
 from engine.core.schema import Json
 from engine.journal.json_text import to_json_text
 
+_SESSION: Final = "/v1/sessions/(?P<session_id>[^/]+)"
+_EXPORT: Final = re.compile(f"{_SESSION}/export\\.(?P<suffix>json|md|html)")
+_STREAM: Final = re.compile(f"{_SESSION}/stream")
+_FORMATS: Final = {suffix: form for form, suffix in SUFFIXES.items()}
 SUBPROTOCOL: Final = "engine.v1"
 _TICKET: Final = "engine.ticket."
 # Without a credential: they hold no data, or are how one gets it.
@@ -42,6 +54,22 @@ class ControlApi(Protocol):
         """Run the requests of a frame for a client without a connection; return the answer."""
         ...
 
+    def upload(self, data: bytes, login: Login) -> str:
+        """Keep *data* for a prompt; return its reference. Raises `Refusal`."""
+        ...
+
+    async def export(self, session_id: str, form: Format) -> str:
+        """Return a session as a document. Raises errors of the engine."""
+        ...
+
+    async def stream(self, params: SubscribeParams, login: Login) -> Stream:
+        """Return a session's events as an answer. Raises errors of the engine."""
+        ...
+
+    def incident(self, error: Exception) -> str:
+        """Log a fault; return the text to look for in the log."""
+        ...
+
     async def run_connection(self, transport: MessageTransport, login: Login | None) -> None:
         """Serve a client until it goes."""
         ...
@@ -60,7 +88,7 @@ class HttpApi:
         """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
         if head.path not in _OPEN_PATHS:
             self._login(head)
-        return self._api.limits.message_bytes
+        return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes
 
     async def answer(self, request: HttpRequest) -> Answer:
         """Answer *request*. A checkpoint. Raises `BadRequest`."""
@@ -99,7 +127,25 @@ class HttpApi:
                 text = await self._api.run_frame(request.body, self._login(request.head))
                 return Response(status=204) if text is None else Response(body=text.encode(), fields=_NO_STORE)
             case _:
-                return None
+                return await self._document(request)
+
+    async def _document(self, request: HttpRequest) -> Answer | None:
+        """Answer at the addresses of what is not JSON of the protocol: uploads, exports, streams."""
+        head = request.head
+        login = self._login(head)
+        try:
+            if head.method == "POST":
+                return _json(200, {"upload": self._api.upload(request.body, login)}) if head.path == UPLOADS else None
+            if matched := _EXPORT.fullmatch(head.path):
+                form = _FORMATS[matched["suffix"]]
+                return _download(matched["session_id"], form, await self._api.export(matched["session_id"], form))
+            if matched := _STREAM.fullmatch(head.path):
+                return await self._api.stream(stream_params(matched["session_id"], head), login)
+        except (EngineError, BadParams) as error:
+            refused = error_of(error, incident=self._api.incident(error))
+            data = cast("Mapping[str, Json]", refused.data or {})
+            return _problem(status_of(str(data.get("kind", "internal"))), refused.message, data, ())
+        return None
 
     def _log_in(self, body: bytes) -> Answer:
         """Exchange the ticket of a link for a key."""
@@ -173,6 +219,15 @@ def _http_answer(text: str | None) -> Response:
     data = cast("Mapping[str, Json]", failed.get("data") or {})
     status = status_of(str(data.get("kind", "internal")))
     return _problem(status, str(failed.get("message", "")), data, ())
+
+
+def _download(session_id: str, form: Format, text: str) -> Response:
+    """Return an export, as a file to keep: no browser runs or shows it as a page of this server."""
+    fields: Fields = (
+        ("content-disposition", f'attachment; filename="{re.sub("[^A-Za-z0-9_-]", "_", session_id)}.{SUFFIXES[form]}"'),
+        ("content-security-policy", "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:"),
+    )
+    return Response(body=text.encode(), content_type=CONTENT_TYPES[form], fields=(*_NO_STORE, *fields))
 
 
 def _problem(status: int, detail: str, facts: Mapping[str, Json], fields: Fields) -> Response:

@@ -18,10 +18,11 @@ import attrs
 import trio
 
 from engine.control.client_connection import RESTART
+from engine.control.control_methods import Methods
 from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
-from engine.control.server import ControlServer, Methods
+from engine.control.server import ControlServer
 from engine.control.token_file import load_token, load_tokens, private_folder
 from engine.control.transport.access import AllowedAddresses
 from engine.control.transport.http_connection import HttpConnection

@@ -6,15 +6,17 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, final
+from typing import Final, final
 
 import attrs
 import trio
 
 from engine.control.client_connection import HEARTBEAT, RESTART, REVOKED, ClientConnection
+from engine.control.control_methods import Caller, Methods
 from engine.control.credentials import ClientCredentials, Login, RateLimit
-from engine.control.event_batches import EventSource, EventTexts
-from engine.control.lingering_turns import Chain, LingeringTurns, Turns
+from engine.control.event_batches import EventTexts
+from engine.control.event_stream import CONTENT_TYPE, FIELDS, EventStream
+from engine.control.lingering_turns import Chain, LingeringTurns
 from engine.control.presence import Presence
 from engine.control.protocol.answer_methods import AttendParams, AttendResult
 from engine.control.protocol.error_kinds import Refusal, is_fault
@@ -29,16 +31,16 @@ from engine.control.protocol.handshake import (
     WireLimits,
     common_version,
     lower_role,
+    may,
 )
 from engine.control.protocol.json_schema import event_versions, schema_digest
-from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult, ServerStatusResult
+from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult
 from engine.control.protocol.server_side import Call, ServerSide, note_text
 from engine.control.protocol.session_methods import ClientRow
 from engine.control.protocol.turn_methods import PromptParams, PromptResult
 from engine.control.protocol.watch_methods import (
     ClientsNote,
     DrainingNote,
-    FamilySnapshot,
     SubscribeParams,
     SubscribeResult,
     UnsubscribeParams,
@@ -47,74 +49,19 @@ from engine.control.protocol.watch_methods import (
     WatchResult,
 )
 from engine.control.protocol.wire_converter import BadParams, Params
-from engine.control.session_list import SessionListWatch
+from engine.control.session_export import Format
 from engine.control.subscription import Subscription
+from engine.control.transport.http_connection import SendPiece, Stream
 from engine.control.transport.message_transport import MessageTransport
+from engine.core.errors import EngineError
 from engine.core.ids import RequestId, SessionId
 from engine.core.version import __version__
-from engine.journal.state import Resync
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
 _OF_CONNECTIONS: Final = frozenset({"hello", "subscribe", "unsubscribe", "watch", "attend", "rpc.cancel"})
 _log = logging.getLogger("engine.control")
-
-
-@attrs.frozen
-class Caller:
-    """Who makes a request.
-
-    Attributes:
-        name: what other clients are shown, and what the record keeps.
-        login: what its credentials give.
-        connection: its connection; None: it came by HTTP.
-    """
-
-    name: str
-    login: Login
-    connection: ClientConnection | None = None
-
-
-@attrs.frozen
-class Followed:
-    """What a subscription is made of.
-
-    Attributes:
-        cursor: where it begins.
-        result: the answer to `subscribe`, without the name of the subscription.
-        snapshot: returns a `Resync` as clients get it.
-    """
-
-    cursor: EventSource
-    result: SubscribeResult
-    snapshot: Callable[[Resync], FamilySnapshot]
-
-
-class Methods(Turns, Protocol):
-    """The methods that are not about connections."""
-
-    epoch: str
-
-    async def run(self, method: str, params: Params, caller: Caller) -> object:
-        """Return the result that the method's row names. Raises errors of the engine and `Refusal`."""
-        ...
-
-    async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:
-        """Return what a subscription is made of. Raises errors of the engine."""
-        ...
-
-    def watch(self, params: WatchParams) -> SessionListWatch:
-        """Return a watched list of sessions. Not a checkpoint."""
-        ...
-
-    def status(self) -> ServerStatusResult:
-        """Return what the engine does. Not a checkpoint."""
-        ...
-
-    def is_asked(self, request_id: RequestId) -> bool:
-        """Return whether a question is open. Not a checkpoint."""
-        ...
 
 
 @final
@@ -140,9 +87,10 @@ class ControlServer:
         self._methods = methods
         self._texts = EventTexts()
         self._clients: dict[str, _Client] = {}
+        self._streams: dict[EventStream, str] = {}
         self._number = 0
         self.drained = trio.Event()
-        self.presence = Presence(lambda: [each.connection for each in self._clients.values()], self._announce)
+        self._presence = Presence(lambda: [each.connection for each in self._clients.values()], self._announce)
         self._lingering = LingeringTurns(methods, self._start)
         self._nursery: trio.Nursery | None = None
         self._until: float | None = None
@@ -152,7 +100,7 @@ class ControlServer:
     async def run_tasks(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run what is not of one connection, until cancelled. A checkpoint."""
         async with trio.open_nursery() as self._nursery:
-            self._nursery.start_soon(self.presence.run)
+            self._nursery.start_soon(self._presence.run)
             task_status.started()
             await trio.sleep_forever()
 
@@ -185,7 +133,7 @@ class ControlServer:
             await connection.run()
         finally:
             del self._clients[name]
-            self.presence.note_change()
+            self._presence.note_change()
             chain = _chain_of(connection)
             if not any(_chain_of(each.connection) == chain for each in self._clients.values()):
                 self._lingering.note_end(chain)
@@ -203,7 +151,7 @@ class ControlServer:
         role = lower_role(connection.login.role, hello.role)
         connection.client_name, connection.instance = hello.client.name, hello.client.instance
         self._lingering.note_return(_chain_of(connection))
-        self.presence.note_change()
+        self._presence.note_change()
         return role, HelloResult(
             protocol=version,
             server=ServerInfo(version=__version__, instance=self.instance, started=self.started),
@@ -223,6 +171,9 @@ class ControlServer:
             login = client.connection.login
             if login is not None and login.name in names:
                 client.connection.close(REVOKED, "the token was revoked")
+        for stream, name in self._streams.items():
+            if name in names:
+                stream.scope.cancel(reason="the token was revoked")
 
     def close(self, code: int, reason: str) -> None:
         """Close all connections. Not a checkpoint."""
@@ -288,15 +239,15 @@ class ControlServer:
             raise Refusal("unsupported", f"{method} needs a connection: a WebSocket, or the Unix socket")
         match params:
             case ServerDrainParams():
-                return self.drain(params)
+                return self._drain(params)
             case PromptParams() if params.on_disconnect == "cancel" and caller.connection is None:
                 raise BadParams("on_disconnect", "expected continue: there is no connection to be lost")
             case _ if method == "clients":
-                return self.presence.result
+                return self._presence.result
             case _ if method == "ping":
                 return PingResult(time=self.now())
             case _ if method == "server.status":
-                count = len(self.presence.rows)
+                count = len(self._presence.rows)
                 return attrs.evolve(self._methods.status(), connections=count, draining=not self.is_ready)
             case _:
                 return await self._methods.run(method, params, caller)
@@ -305,7 +256,7 @@ class ControlServer:
         request_id = RequestId(params.request_id)
         if not self._methods.is_asked(request_id):
             raise Refusal("already_settled", f"the question {params.request_id} is not open")
-        return AttendResult(others=self.presence.attend(connection, request_id, params.seconds))
+        return AttendResult(others=self._presence.attend(connection, request_id, params.seconds))
 
     def _announce(self, rows: tuple[ClientRow, ...]) -> None:
         """Tell those who watch a session who is there. Not a checkpoint."""
@@ -314,7 +265,7 @@ class ControlServer:
             if client.subscriptions:
                 client.connection.send_soon(text)
 
-    def drain(self, params: ServerDrainParams) -> ServerDrainResult:
+    def _drain(self, params: ServerDrainParams) -> ServerDrainResult:
         """Take no new work, and end the connections after a while; a later call changes when. Not a checkpoint."""
         self._until = self.now() + params.seconds
         self._drain_reason = params.reason or "a client has asked for that"
@@ -330,6 +281,8 @@ class ControlServer:
                 await trio.sleep_until(end)
                 for client in self._clients.values():
                     client.connection.close_soon(RESTART, f"the server ends: {self._drain_reason}")
+                for stream in self._streams:
+                    stream.scope.cancel(reason="the server ends")
                 self.drained.set()
 
         self._start(wait)
@@ -342,6 +295,38 @@ class ControlServer:
         name = secrets.token_hex(4)
         _log.error("incident %s: a request failed", name, exc_info=error)
         return name
+
+    # -- for HTTP only -----------------------------------------------------------------------
+
+    def upload(self, data: bytes, login: Login) -> str:
+        """Keep *data* for a prompt; return its reference. Not a checkpoint. Raises `Refusal`."""
+        if not may(login.role, "full"):
+            raise Refusal("forbidden", "an upload needs the role full", role=login.role, needed="full")
+        return self._methods.uploads.add(data)
+
+    async def export(self, session_id: str, form: Format) -> str:
+        """Return a session as a document. A checkpoint. Raises errors of the engine."""
+        return await self._methods.export(session_id, form)
+
+    async def stream(self, params: SubscribeParams, login: Login) -> Stream:
+        """Return a session's events as an answer of HTTP. A checkpoint. Raises errors of the engine."""
+        followed = await self._methods.follow(params, Caller(login.name, login))
+        subscription = Subscription("s1", params, followed.cursor, texts=self._texts, snapshot=followed.snapshot)
+        stream = EventStream(subscription, followed.result.head, now=self.now)
+
+        async def write(send: SendPiece) -> None:
+            if self.drained.is_set():
+                return
+            self._streams[stream] = login.name
+            try:
+                await stream.write(send)
+            except EngineError as error:
+                # The answer has begun, so it can only end; the client comes back, and is told.
+                self.incident(error)
+            finally:
+                del self._streams[stream]
+
+        return Stream(write=write, content_type=CONTENT_TYPE, fields=FIELDS)
 
     # -- subscriptions -----------------------------------------------------------------------------
 

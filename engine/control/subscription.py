@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import final
+from typing import Protocol, final
 
 import trio
 
-from engine.control.client_connection import ClientConnection
 from engine.control.event_batches import Batch, Entry, EventSource, EventTexts, is_live
 from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
@@ -19,6 +18,18 @@ from engine.control.protocol.watch_methods import FamilySnapshot, HeadNote, Resy
 from engine.core.ids import SessionId
 from engine.journal.position import encode_position
 from engine.journal.state import Resync
+
+
+class NoteSink(Protocol):
+    """Where events go."""
+
+    async def send_note(self, name: str, note: object) -> None:
+        """Send a notification. A checkpoint."""
+        ...
+
+    async def send_next(self, take: Callable[[], str | None]) -> None:
+        """Send what *take* returns, which is asked when it is its turn. A checkpoint."""
+        ...
 
 
 @final
@@ -63,16 +74,16 @@ class Subscription:
         """The last event of the session itself that was sent."""
         return self._cursor.position.seq
 
-    async def run(self, connection: ClientConnection, head: SessionHead) -> None:
+    async def run(self, sink: NoteSink, head: SessionHead) -> None:
         """Send the head, then the events as they come. A checkpoint; it ends with the session, or if cancelled."""
-        await connection.send_note("head", HeadNote(sub=self.id, head=head))
+        await sink.send_note("head", HeadNote(sub=self.id, head=head))
         while True:
             batch = await self._next_batch()
             if batch is None:
                 return
             # A cursor resyncs before anything else, so a batch has either events or that.
             take = partial(self._take, batch) if batch.resync is None else partial(self._take_resync, batch.resync)
-            await connection.send_next(take)
+            await sink.send_next(take)
             self._next_live = trio.current_time() + self._params.interval / 1000
 
     async def _next_batch(self) -> Batch | None:

@@ -17,6 +17,7 @@ from engine.control.protocol import session_methods as se
 from engine.control.protocol import turn_methods as tu
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
+from engine.control.uploads import Uploads
 from engine.core.errors import RequestNotFound, TurnOver
 from engine.core.events import (
     InputAdmitted,
@@ -29,10 +30,13 @@ from engine.core.events import (
 from engine.core.ids import InputId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
+from engine.journal.state import Retry
 from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import attachment
 from engine.session.engine import engine_runtime
 from engine.session.session import live_session
+from engine.session.session_context import compaction_turn
+from engine.session.turn import start_turn
 
 if TYPE_CHECKING:
     from engine.session.engine import Engine
@@ -50,8 +54,9 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
 class TurnActions:
     """Runs the methods about turns and questions."""
 
-    def __init__(self, engine: Engine, reads: EngineReads) -> None:
+    def __init__(self, engine: Engine, reads: EngineReads, uploads: Uploads) -> None:
         """Change an open engine."""
+        self._uploads = uploads
         self._engine = engine
         self._reads = reads
         self._runtime = engine_runtime(engine)
@@ -69,6 +74,8 @@ class TurnActions:
             "permission.reply": cast("Handler", partial(self.reply, by=by)),
             "question.answer": cast("Handler", partial(self.answer, by=by)),
             "recovery.answer": cast("Handler", partial(self.recover, by=by)),
+            "skip_wait": cast("Handler", self.skip_wait),
+            "compact": cast("Handler", self.compact),
             "call.settle": cast("Handler", self.settle),
         }
 
@@ -79,7 +86,7 @@ class TurnActions:
 
         What follows from a lost connection (`on_disconnect`) is up to the connection: it knows when it is lost.
         """
-        media = media_of(params.attachments)
+        media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
         settings = None
         if params.settings is not None:
@@ -92,7 +99,7 @@ class TurnActions:
 
     async def queue(self, params: tu.QueueParams, by: str = "") -> tu.QueueResult:
         """Queue input. A checkpoint."""
-        media = media_of(params.attachments)
+        media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
         input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key, by=by)
         waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
@@ -106,7 +113,7 @@ class TurnActions:
 
     async def steer(self, params: tu.SteerParams, by: str = "") -> tu.InputResult:
         """Send a message to the model in a running turn. A checkpoint."""
-        media = media_of(params.attachments)
+        media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
         input_id = session.inputs.steer(
             params.text, turn_id=params.turn_id, attachments=media, input_id=params.key, by=by
@@ -151,6 +158,25 @@ class TurnActions:
         if not isinstance(ended, TurnEnded):
             return tu.WaitResult(state="pending")
         return tu.WaitResult(state="over", result=ended.result)
+
+    async def skip_wait(self, params: tu.TurnParams) -> tu.SkipWaitResult:
+        """Send a failed request again now. A checkpoint."""
+        record = await self._reads.record(params.session_id)
+        run = None if record.live is None else record.live.active
+        if run is None or run.journal.turn_id != params.turn_id:
+            raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
+        is_waiting = isinstance(record.state.status, Retry)
+        run.state.skip_wait.set()
+        return tu.SkipWaitResult(sent=is_waiting)
+
+    async def compact(self, params: tu.CompactParams) -> tu.CompactResult:
+        """Summarise history in a turn of its own, which the engine runs. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        turn = compaction_turn(live_session(session), params.instructions)
+        run = start_turn(turn)
+        assert run is not None  # it is a new one
+        self._runtime.sessions.run_turn(run)
+        return tu.CompactResult(turn_id=turn.id)
 
     async def settle(self, params: sv.CallSettleParams) -> se.SeqResult:
         """Deliver the result of a call. A checkpoint."""
@@ -221,16 +247,17 @@ def settings_with(base: Settings, change: se.TurnSettings) -> Settings:
     return attrs.evolve(base, limits=own, **changed)
 
 
-def media_of(attachments: Sequence[tu.Attachment]) -> tuple[MediaPart, ...]:
+def media_of(attachments: Sequence[tu.Attachment], uploads: Uploads) -> tuple[MediaPart, ...]:
     """Return what a client attached. Raises `BadParams`, `ConfigError`, `Refusal`."""
     parts: list[MediaPart] = []
     for number, each in enumerate(attachments):
         if each.data is None:
-            raise Refusal("unsupported", "this server takes no uploads", capability="upload")
-        try:
-            data = base64.b64decode(each.data, validate=True)
-        except ValueError as error:
-            raise BadParams(f"attachments[{number}].data", "expected base64") from error
+            data = uploads.data(each.upload or "")
+        else:
+            try:
+                data = base64.b64decode(each.data, validate=True)
+            except ValueError as error:
+                raise BadParams(f"attachments[{number}].data", "expected base64") from error
         parts.append(attachment(data, media_type=each.media_type, name=each.name))
     return tuple(parts)
 

@@ -139,6 +139,26 @@ class Policy:
                 raise
             self._saved |= {grant.id for grant in grants}
 
+    async def revoke(self, name: str) -> bool:
+        """Take back a grant, also in the file; return whether there was one. A checkpoint. Raises `EngineError`.
+
+        If cancelled, a write that has begun is finished; the grant no longer applies in this engine.
+        """
+        found = next((grant for grant in self.grants.current(self.now()) if grant.id == name), None)
+        if found is None:
+            return False
+        self.grants.revoke(name)
+        self._unsaved = [grant for grant in self._unsaved if grant.id != name]
+        if name in self._saved and self.file is not None:
+            self._saved -= {name}
+            await to_thread(self._revoke_stored, name, abandon_on_cancel=False)
+        return True
+
+    def _revoke_stored(self, name: str) -> None:
+        assert self.file is not None
+        if any(grant.id == name for grant in self.file.load()):
+            self.file.revoke(name)
+
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return the verdict on a call. Quick, except in a folder that was not prepared."""
         try:

@@ -14,7 +14,7 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
 from engine.session.answer_types import require_text
-from engine.session.turn import new_turn
+from engine.session.turn import Turn, new_turn
 from engine.session.turn_start import begin_turn, report_context
 from engine.session.validation import require_settings
 
@@ -41,11 +41,7 @@ class SessionContext:
         *instructions*: what the summary must also take into account. The result says "completed", or why the history is
         unchanged. Raises `SessionBusy`. If cancelled, the history is unchanged.
         """
-        session = self._session
-        text = require_text(instructions, "instructions") if instructions else ""
-        request = CompactionRequest(trigger="manual", instructions=text)
-        own = require_settings(settings, session.config.settings)
-        async with new_turn(session, partial(begin_turn, session, request, settings=own)) as turn:
+        async with compaction_turn(self._session, instructions, settings) as turn:
             await turn.wait()
         return turn.result
 
@@ -72,3 +68,11 @@ class SessionContext:
         if journal.seq != before or journal.state.turn is not None:
             raise SessionBusy(f"session {session.id} has changed in the meantime: try again")
         journal.append(HistoryReplaced(kind="restore", messages=messages))
+
+
+def compaction_turn(session: LiveSession, instructions: str, settings: Settings | None = None) -> Turn:
+    """Return a turn that summarises; enter it to start it. Not a checkpoint. Raises `ConfigError`."""
+    text = require_text(instructions, "instructions") if instructions else ""
+    request = CompactionRequest(trigger="manual", instructions=text)
+    own = require_settings(settings, session.config.settings)
+    return new_turn(session, partial(begin_turn, session, request, settings=own))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import secrets
 from pathlib import Path
 
 import attrs
@@ -20,6 +21,7 @@ from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.turn_actions import media_of, settings_with
+from engine.control.uploads import Uploads
 from engine.core.errors import ConfigError, InputConflict, NothingParked, RequestNotFound, SessionNotFound, TurnOver
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
@@ -31,8 +33,12 @@ def opened(store: Path, *answers: str) -> Engine:
     return engine.open_engine(model=ScriptedProvider(script), store=store)
 
 
+def uploads() -> Uploads:
+    return Uploads(now=trio.current_time, random=secrets.token_bytes)
+
+
 def changes_of(eng: Engine) -> EngineChanges:
-    return EngineChanges(eng, EngineReads(eng))
+    return EngineChanges(eng, EngineReads(eng), uploads())
 
 
 async def test_a_repeated_creation_makes_one_session(tmp_path: Path) -> None:
@@ -226,14 +232,15 @@ async def test_waiting_input_is_removed(tmp_path: Path) -> None:
         assert (await turn.wait()).text == "one"
 
 
-def test_attachments_are_read_and_refused() -> None:
+async def test_attachments_are_read_and_refused() -> None:
+    sent = uploads()
     png = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
-    (part,) = media_of((tu.Attachment(data=png, name="a"),))
+    (part,) = media_of((tu.Attachment(data=png, name="a"),), sent)
     assert part.media_type == "image/png"
     with pytest.raises(BadParams, match=r"attachments\[1\]"):
-        media_of((tu.Attachment(data=png), tu.Attachment(data="%")))
-    with pytest.raises(Refusal, match="uploads"):
-        media_of((tu.Attachment(upload="u"),))
+        media_of((tu.Attachment(data=png), tu.Attachment(data="%")), sent)
+    with pytest.raises(Refusal, match="no such upload"):
+        media_of((tu.Attachment(upload="u"),), sent)
 
 
 def test_settings_change_only_what_is_set() -> None:

@@ -17,7 +17,8 @@ import attrs
 from engine.control.transport.request_head import BadRequest, RequestHead
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST"})
-_BODY_TYPES: Final = frozenset({"application/json", "application/octet-stream"})
+# The only address that takes something else than JSON.
+UPLOADS: Final = "/v1/uploads"
 
 
 @attrs.frozen
@@ -69,8 +70,9 @@ def check_access(head: RequestHead, allowed: AllowedAddresses) -> None:
         raise BadRequest(405, f"{head.method} is not supported")
     if head.method == "POST":
         # Neither can be sent by a form, or by a script of another origin without asking first, which we never answer.
-        if head.fields.get("content-type", "").partition(";")[0].strip().lower() not in _BODY_TYPES:
-            raise BadRequest(415, "send application/json")
+        wanted = "application/octet-stream" if head.path == UPLOADS else "application/json"
+        if head.fields.get("content-type", "").partition(";")[0].strip().lower() != wanted:
+            raise BadRequest(415, f"send {wanted}")
     elif head.length:
         raise BadRequest(400, f"a body with {head.method}")
 

@@ -112,7 +112,7 @@ def test_other_methods_are_refused(method: str) -> None:
     [
         ("application/json", 200),
         ("application/json; charset=utf-8", 200),
-        ("application/octet-stream", 200),
+        ("application/octet-stream", 415),
         (None, 415),
         ("text/plain", 415),
         ("text/plain; application/json", 415),

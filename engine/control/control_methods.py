@@ -1,0 +1,82 @@
+"""`Methods`: what the server's connections need of the engine, and who asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import attrs
+
+from engine.control.client_connection import ClientConnection
+from engine.control.credentials import Login
+from engine.control.event_batches import EventSource
+from engine.control.lingering_turns import Turns
+from engine.control.protocol.server_methods import ServerStatusResult
+from engine.control.protocol.watch_methods import FamilySnapshot, SubscribeParams, SubscribeResult, WatchParams
+from engine.control.protocol.wire_converter import Params
+from engine.control.session_export import Format
+from engine.control.session_list import SessionListWatch
+from engine.control.uploads import Uploads
+from engine.core.ids import RequestId
+from engine.journal.state import Resync
+
+
+@attrs.frozen
+class Caller:
+    """Who makes a request.
+
+    Attributes:
+        name: what other clients are shown, and what the record keeps.
+        login: what its credentials give.
+        connection: its connection; None: it came by HTTP.
+    """
+
+    name: str
+    login: Login
+    connection: ClientConnection | None = None
+
+
+@attrs.frozen
+class Followed:
+    """What a subscription is made of.
+
+    Attributes:
+        cursor: where it begins.
+        result: the answer to `subscribe`, without the name of the subscription.
+        snapshot: returns a `Resync` as clients get it.
+    """
+
+    cursor: EventSource
+    result: SubscribeResult
+    snapshot: Callable[[Resync], FamilySnapshot]
+
+
+class Methods(Turns, Protocol):
+    """The methods that are not about connections."""
+
+    epoch: str
+    uploads: Uploads
+
+    async def run(self, method: str, params: Params, caller: Caller) -> object:
+        """Return the result that the method's row names. Raises errors of the engine and `Refusal`."""
+        ...
+
+    async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:
+        """Return what a subscription is made of. Raises errors of the engine."""
+        ...
+
+    async def export(self, session_id: str, form: Format) -> str:
+        """Return a session as a document. Raises errors of the engine."""
+        ...
+
+    def watch(self, params: WatchParams) -> SessionListWatch:
+        """Return a watched list of sessions. Not a checkpoint."""
+        ...
+
+    def status(self) -> ServerStatusResult:
+        """Return what the engine does. Not a checkpoint."""
+        ...
+
+    def is_asked(self, request_id: RequestId) -> bool:
+        """Return whether a question is open. Not a checkpoint."""
+        ...

@@ -1,0 +1,107 @@
+"""`EventStream`: a subscription on its way to a client of HTTP, as server-sent events.
+
+The `id:` of each event is a position: a client that was cut off sends it as `Last-Event-ID`, here or as `after` over a WebSocket.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, final
+
+import trio
+
+from engine.control.client_connection import HEARTBEAT
+from engine.control.protocol.server_side import note_text
+from engine.control.protocol.session_methods import SessionHead
+from engine.control.protocol.watch_methods import SubscribeParams, TickNote
+from engine.control.protocol.wire_converter import read_params
+from engine.control.subscription import Subscription
+from engine.control.transport.http_connection import Fields, SendPiece
+from engine.control.transport.request_head import RequestHead
+from engine.core.schema import Json
+
+CONTENT_TYPE: Final = "text/event-stream"
+FIELDS: Final[Fields] = (
+    ("cache-control", "no-store, no-transform"),
+    ("x-accel-buffering", "no"),
+    ("x-content-type-options", "nosniff"),
+)
+# Milliseconds after which a client comes back.
+_RETRY: Final = b"retry: 1000\n\n"
+_METHOD: Final = re.compile(r'"method":"(\w+)"')
+
+
+@final
+class EventStream:
+    """Sends the same texts as a WebSocket: `data:` is the whole notification, and `event:` its name."""
+
+    def __init__(self, subscription: Subscription, head: SessionHead, *, now: Callable[[], float]) -> None:
+        """Make it of a subscription that nobody else runs; *now* returns the time in seconds since the epoch."""
+        self.scope = trio.CancelScope()
+        self._subscription = subscription
+        self._head = head
+        self._now = now
+        self._sending = trio.StrictFIFOLock()
+        self._last_sent = trio.current_time()
+        self._send: SendPiece | None = None
+        self._is_broken = False
+
+    async def write(self, send: SendPiece) -> None:
+        """Send events until the session or the server ends. A checkpoint. Raises what *send* does for a lost client."""
+        self._send = send
+        with self.scope:
+            await send(_RETRY)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._beat)
+                await self._subscription.run(self, self._head)
+                nursery.cancel_scope.cancel(reason="the session has ended")
+        if self._is_broken:
+            raise trio.BrokenResourceError
+
+    async def send_note(self, name: str, note: object) -> None:
+        """Send a notification. A checkpoint."""
+        text = note_text(name, note)
+        await self.send_next(lambda: text)
+
+    async def send_next(self, take: Callable[[], str | None]) -> None:
+        """Send what *take* returns, which is asked when it is its turn. A checkpoint."""
+        async with self._sending:
+            text = take()
+            if text is None:
+                return
+            found = _METHOD.search(text, 0, 100)
+            assert found is not None
+            assert self._send is not None
+            event = f"id: {self._subscription.position}\nevent: {found[1]}\ndata: {text}\n\n"
+            try:
+                await self._send(event.encode())
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                # Raised by `write`: in here, a nursery would put it into a group.
+                self._is_broken = True
+                self.scope.cancel(reason="the client has gone")
+            self._last_sent = trio.current_time()
+
+    async def _beat(self) -> None:
+        """Send a `tick` where nothing else was sent."""
+        while True:
+            await trio.sleep_until(self._last_sent + HEARTBEAT)
+            if trio.current_time() - self._last_sent >= HEARTBEAT:
+                heads = {self._subscription.id: self._subscription.seq}
+                await self.send_note("tick", TickNote(time=self._now(), heads=heads))
+
+
+def stream_params(session_id: str, head: RequestHead) -> SubscribeParams:
+    """Return what a request for a stream asks for. Raises `BadParams`."""
+    params: dict[str, Json] = {"session_id": session_id}
+    for name, text in head.query.items():
+        if name in {"tree", "live"} and text in {"0", "1", "false", "true"}:
+            params[name] = text in {"1", "true"}
+        elif name in {"interval", "elide"} and text.isascii() and text.isdigit():
+            params[name] = int(text[:12])
+        else:
+            params[name] = text
+    if last := head.fields.get("last-event-id"):
+        # What a browser or a program sends by itself when it comes back, to the address it had first.
+        params["after"] = last
+    return read_params(params, SubscribeParams)
