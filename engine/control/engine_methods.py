@@ -34,6 +34,7 @@ from engine.journal.cursors import follow
 from engine.journal.position import Position, decode_position, encode_position
 from engine.journal.state import Resync, SessionState, copy_with
 from engine.session.engine import engine_runtime
+from engine.session.turn_start import cancel_turn
 
 if TYPE_CHECKING:
     from engine.journal.cursors import Cursor
@@ -142,7 +143,7 @@ class EngineMethods:
         if self.is_running(session_id, turn_id):
             # The engine may be closing, which ends the turn, too.
             with suppress(EngineError):
-                self._runtime.sessions.by_id[session_id].cancel(turn_id, by)
+                cancel_turn(self._runtime.sessions.by_id[session_id], turn_id, by)
 
     def watch_stored(self, session_id: SessionId, seq: int) -> Watch:
         """Return the durable events of a session that is not open here. Raises `ConfigError`."""

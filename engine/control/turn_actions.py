@@ -175,7 +175,7 @@ class TurnActions:
         turn = compaction_turn(live_session(session), params.instructions)
         run = start_turn(turn)
         assert run is not None  # it is a new one
-        self._runtime.sessions.run_turn(run)
+        self._runtime.services.tasks.run_turn(run)
         return tu.CompactResult(turn_id=turn.id)
 
     async def settle(self, params: sv.CallSettleParams) -> se.SeqResult:

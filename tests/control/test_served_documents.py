@@ -53,6 +53,8 @@ async def event_stream(
                 while b"\n" in buffer:
                     line, _, rest = bytes(buffer).partition(b"\n")
                     buffer[:] = rest
+                    if line == b"0\r":  # the last chunk; the connection stays open for another request
+                        return
                     yield line.decode().rstrip("\r")
 
         async with aclosing(lines()) as received:
