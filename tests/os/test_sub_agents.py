@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -210,4 +211,5 @@ async def test_recovery_may_be_cancelled_at_every_step(tmp_path: Path) -> None:
 def end_leftovers_of(call_id: str) -> None:
     """End what the killed engine has left: that the next one does so has a test of its own (`test_leftovers.py`)."""
     for pid in running({call_id}):
-        os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may be ending
+            os.kill(pid, signal.SIGKILL)
