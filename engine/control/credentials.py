@@ -94,12 +94,12 @@ class ClientCredentials:
         if len(secret) > _LONGEST_SECRET:
             return None
         digest = digest_of(secret)
-        found: Login | None = None
+        match: Login | None = None
         # All are compared, in constant time, so that the time tells nothing about them.
         for other, login in self._tokens.items():
             if hmac.compare_digest(other, digest):
-                found = login
-        return found or self._valid(self._keys, digest)
+                match = login
+        return match or self._valid(self._keys, digest)
 
     def link_ticket(self, login: Login) -> str | None:
         """Return a ticket for a printed link; None if too many are open."""

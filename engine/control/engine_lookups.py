@@ -114,13 +114,13 @@ class EngineLookups:
             if params.session_id is not None:
                 await self._reads.record(params.session_id)
             return sv.GrantListResult(grants=())
-        found = policy.grants.current(policy.now())
+        grants = policy.grants.current(policy.now())
         if params.session_id is not None:
             record = await self._reads.record(params.session_id)
             path = record.events[0].path or (record.state.session_id,)
             root = await to_thread(policy.root, record.state.context.cwd)
-            found = tuple(one for one in found if one.project == root and one.session_id in {None, *path})
-        return sv.GrantListResult(grants=tuple(map(_grant_row, found)))
+            grants = tuple(one for one in grants if one.project == root and one.session_id in {None, *path})
+        return sv.GrantListResult(grants=tuple(map(_grant_row, grants)))
 
     async def revoke(self, params: sv.GrantRevokeParams) -> sv.GrantRevokeResult:
         """Take back what was allowed, also in the user's file. A checkpoint."""

@@ -63,12 +63,12 @@ class EventTexts:
 
     def text(self, entry: Entry, elide: int) -> str:
         """Return the JSON of *entry*; of a reference, if it is longer than *elide* (0: never) or than any message."""
-        found = self._texts.get(id(entry))
-        if found is None or found[0] is not entry:
-            found = self._texts[id(entry)] = (entry, encode_event(entry))
+        cached = self._texts.get(id(entry))
+        if cached is None or cached[0] is not entry:
+            cached = self._texts[id(entry)] = (entry, encode_event(entry))
             if len(self._texts) > _KEPT_TEXTS:
                 self._texts.popitem(last=False)
-        text = found[1]
+        text = cached[1]
         if len(text) <= min(elide or LARGEST_MESSAGE, LARGEST_MESSAGE // 2):
             return text
         after = (entry.seq or 1) - 1

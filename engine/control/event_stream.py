@@ -70,10 +70,10 @@ class EventStream:
             text = take()
             if text is None:
                 return
-            found = _METHOD.search(text, 0, 100)
-            assert found is not None
+            method = _METHOD.search(text, 0, 100)
+            assert method is not None
             assert self._send is not None
-            event = f"id: {self._subscription.position}\nevent: {found[1]}\ndata: {text}\n\n"
+            event = f"id: {self._subscription.position}\nevent: {method[1]}\ndata: {text}\n\n"
             try:
                 await self._send(event.encode())
             except (trio.BrokenResourceError, trio.ClosedResourceError):

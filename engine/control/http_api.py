@@ -30,7 +30,7 @@ from engine.journal.json_text import to_json_text
 _SESSION: Final = "/v1/sessions/(?P<session_id>[^/]+)"
 _EXPORT: Final = re.compile(f"{_SESSION}/export\\.(?P<suffix>json|md|html)")
 _STREAM: Final = re.compile(f"{_SESSION}/stream")
-_FORMATS: Final = {suffix: form for form, suffix in SUFFIXES.items()}
+_FORMATS: Final[Mapping[str, Format]] = {suffix: form for form, suffix in SUFFIXES.items()}
 SUBPROTOCOL: Final = "engine.v1"
 _TICKET: Final = "engine.ticket."
 # Without a credential: they hold no data, or are how one gets it.

@@ -95,8 +95,8 @@ def route_of(request: HttpRequest) -> RpcRoute:
         params = _body(request.body)
         if key := head.fields.get("idempotency-key"):
             params.setdefault("key", key)
-        return _found(_POST, head.path, params, _posted)
-    return _found(_GET, head.path, {name: _value(name, text) for name, text in head.query.items()}, _asked_for)
+        return _match_route(_POST, head.path, params, _posted)
+    return _match_route(_GET, head.path, {name: _value(name, text) for name, text in head.query.items()}, _asked_for)
 
 
 def status_of(kind: str) -> int:
@@ -105,7 +105,7 @@ def status_of(kind: str) -> int:
     return _STATUS.get(kind, 409)
 
 
-def _found(
+def _match_route(
     routes: tuple[tuple[re.Pattern[str], str], ...],
     path: str,
     params: dict[str, Json],

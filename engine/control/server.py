@@ -369,10 +369,10 @@ class ControlServer:
         return WatchResult(sub=name)
 
     def _unsubscribe(self, params: UnsubscribeParams, connection: ClientConnection) -> UnsubscribeResult:
-        found = self._clients[connection.id].subscriptions.pop(params.sub, None)
-        if found is None:
+        entry = self._clients[connection.id].subscriptions.pop(params.sub, None)
+        if entry is None:
             raise Refusal("not_found", f"there is no subscription {params.sub}", what="subscription")
-        subscription, scope = found
+        subscription, scope = entry
         scope.cancel(reason="unsubscribed")
         # A watched list has no position: it begins with what is there.
         return UnsubscribeResult(position="" if subscription is None else subscription.position)

@@ -89,14 +89,14 @@ def add_token(folder: Path, name: str, role: Role, *, random: Callable[[int], by
 
 def revoke_token(folder: Path, name: str) -> bool:
     """Remove the token called *name*; return whether there was one. Raises `ConfigError`, `StoreError`."""
-    found: list[object] = []
+    removed: list[object] = []
 
     def remove(rows: Entries) -> Entries:
-        found.extend(row for row in rows if _login(row)[1].name == name)
-        return [row for row in rows if row not in found]
+        removed.extend(row for row in rows if _login(row)[1].name == name)
+        return [row for row in rows if row not in removed]
 
     _named(folder).update(remove)
-    return bool(found)
+    return bool(removed)
 
 
 def _named(folder: Path) -> StateFile:

@@ -48,10 +48,10 @@ class Uploads:
     def data(self, name: str) -> bytes:
         """Return an upload. Raises `Refusal`."""
         self._drop_old()
-        found = self._uploads.get(name)
-        if found is None:
+        upload = self._uploads.get(name)
+        if upload is None:
             raise Refusal("not_found", "there is no such upload, or it is too old: send it again", what="upload")
-        return found.data
+        return upload.data
 
     def _drop_old(self) -> None:
         now = self._now()

@@ -130,7 +130,8 @@ def _chosen_names(command: ScannedCommand) -> Callable[[str], bool]:
 
 
 def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool], follows: Follows) -> Iterator[str | None]:
-    seen, is_secret = 0, _names_secret_file if follows == "none" else _leads_to_secret_file
+    seen = 0
+    is_secret = _names_secret_file if follows == "none" else _leads_to_secret_file
     for above, folders, files in os.walk(folder):
         seen += len(folders) + len(files)
         if seen > _MAX_SEEN:
@@ -138,14 +139,16 @@ def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool], foll
             return
         if not has_hidden:
             # In place, so that `os.walk` skips them.
-            folders[:] = [one for one in folders if not one.startswith(".")]
-        for one in files:
-            path = os.path.join(above, one)  # noqa: PTH118 - of texts
-            if (has_hidden or not one.startswith(".")) and is_read(one) and is_secret(path):
-                yield path
+            folders[:] = _visible(folders)
+        read = filter(is_read, files if has_hidden else _visible(files))
+        yield from filter(is_secret, (os.path.join(above, one) for one in read))  # noqa: PTH118 - of texts
         if follows == "all" and any(_leads_out(os.path.join(above, one), folder) for one in folders):  # noqa: PTH118
             yield None
             return
+
+
+def _visible(names: list[str]) -> list[str]:
+    return [name for name in names if not name.startswith(".")]
 
 
 def project_secrets(project: str) -> list[str]:
