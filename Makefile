@@ -4,9 +4,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-# Processes of the test run. One more than two cores: many tests wait for programs and compute little. More than that gain
-# little, since the long tests are few.
-JOBS ?= 3
+# Processes of the test run; more than two cores gain little, since the long tests are few.
+JOBS ?= 2
 # What to test, and further options of pytest: make test ARGS="tests/nursery -k stream_parser"
 ARGS ?=
 # Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
