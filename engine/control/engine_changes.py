@@ -49,7 +49,7 @@ class EngineChanges:
         self._engine = engine
         self._reads = reads
         self._runtime = engine_runtime(engine)
-        self.turns = TurnActions(engine, reads, uploads)
+        self.turns: TurnActions = TurnActions(engine, reads, uploads)
         self._running: dict[KeyedCall, _Running] = {}
 
     def handlers(self, by: str = "") -> Mapping[str, Handler]:

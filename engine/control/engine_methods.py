@@ -61,7 +61,7 @@ class EngineMethods:
         self._runtime = engine_runtime(engine)
         self._reads = EngineReads(engine)
         self._lookups = EngineLookups(engine, self._reads)
-        self.uploads = Uploads(now=trio.current_time, random=secrets.token_bytes)
+        self.uploads: Uploads = Uploads(now=trio.current_time, random=secrets.token_bytes)
         self._changes = EngineChanges(engine, self._reads, self.uploads)
         self._keys: dict[str, RecentKeys] = {}
         self.epoch: str = self._runtime.services.store.store.epoch

@@ -38,7 +38,7 @@ class EventStream:
 
     def __init__(self, subscription: Subscription, head: SessionHead, *, now: Callable[[], float]) -> None:
         """Make it of a subscription that nobody else runs; *now* returns the time in seconds since the epoch."""
-        self.scope = trio.CancelScope()
+        self.scope: trio.CancelScope = trio.CancelScope()
         self._subscription = subscription
         self._head = head
         self._now = now

@@ -80,16 +80,16 @@ class ControlServer:
     def __init__(self, methods: Methods, credentials: ClientCredentials, *, limits: WireLimits | None = None) -> None:
         """Make it; it has no task of its own."""
         self.credentials = credentials
-        self.limits = limits or WireLimits()
-        self.failed_logins = RateLimit(_FAILED_LOGINS_PER_SECOND, now=trio.current_time)
-        self.instance = secrets.token_hex(8)
-        self.started = self.now()
+        self.limits: WireLimits = limits or WireLimits()
+        self.failed_logins: RateLimit = RateLimit(_FAILED_LOGINS_PER_SECOND, now=trio.current_time)
+        self.instance: str = secrets.token_hex(8)
+        self.started: float = self.now()
         self._methods = methods
         self._texts = EventTexts()
         self._clients: dict[str, _Client] = {}
         self._streams: dict[EventStream, str] = {}
         self._number = 0
-        self.drained = trio.Event()
+        self.drained: trio.Event = trio.Event()
         self._presence = Presence(lambda: [each.connection for each in self._clients.values()], self._announce)
         self._lingering = LingeringTurns(methods, self._start)
         self._nursery: trio.Nursery | None = None

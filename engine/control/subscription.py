@@ -61,8 +61,8 @@ class Subscription:
             snapshot: returns a `Resync` as clients get it.
         """
         self.id = subscription_id
-        self.session_id = SessionId(params.session_id)
-        self.position = encode_position(cursor.position)
+        self.session_id: SessionId = SessionId(params.session_id)
+        self.position: str = encode_position(cursor.position)
         self._params = params
         self._cursor = cursor
         self._texts = texts

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.permission.effects.program_effects import FILE_NAME
+from engine.permission.effects.program_effects import FILE_NAME, Stdin
 from engine.permission.shell.brace_expansion import expand_braces
 from engine.permission.shell.parameter_expansion import ParameterExpander
 from engine.permission.shell.parser.nodes import (
@@ -179,7 +179,7 @@ class Expander(ParameterExpander):
     ) -> _FieldBuilder:
         """Add the result of an expansion; return the builder of the field that continues after it."""
         if isinstance(part, Process):
-            self.process_output = self.run_process_substitution(part.body, state)
+            self.process_output: Stdin = self.run_process_substitution(part.body, state)
             builder.add_literal(PIPE)
             return builder
         value = self.expand_part(part, state)
