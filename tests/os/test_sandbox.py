@@ -363,7 +363,7 @@ async def test_network_is_off_by_default(place: Place) -> None:
 
 async def test_outside_processes_are_unreachable(place: Place) -> None:
     """The sockets of a user's agents and terminals lie in temporary folders."""
-    connect = f"{sys.executable} -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "
+    connect = f"{trees.PYTHON} -c 'import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])' "
     with TemporaryDirectory() as folder:
         beside = f"{folder[: folder.rfind('/')]}/engine-test-{uuid4().hex}.sock"
         deep = mkdtemp(dir=mkdtemp(dir=folder))

@@ -16,6 +16,8 @@ from pathlib import Path
 from engine.process.kill_tree import find_marked
 
 MARKERS = f"test{os.getpid()}-"
+# Not the link in a virtual environment: where the checkout is in /tmp, a sandbox with a private /tmp hides the link.
+PYTHON = os.path.realpath(sys.executable)
 _TOKENS = f"86400.{os.getpid():08d}"  # `sleep` takes it for a little more than a day
 _numbers = itertools.count(1)
 
@@ -63,9 +65,9 @@ STUBBORN = {
     "leader stopped": "sleep {t} & echo ready; kill -STOP $$",
     "wiped environment": "env -i sleep {t} & echo ready; wait",
     "wiped environment, setsid, parent lives": "env -i setsid sleep {t} & sleep 0.05; echo ready; wait",
-    "daemon": f"exec {sys.executable} -c '{_DAEMON}' {{t}} 86400",
-    "daemon, parent gone": f"{sys.executable} -c '{_DAEMON}' {{t}} 0; sleep {{t}}",
-    "headless": f"exec {sys.executable} -c '{_HEADLESS}' 86400 {{t}}",
+    "daemon": f"exec {PYTHON} -c '{_DAEMON}' {{t}} 86400",
+    "daemon, parent gone": f"{PYTHON} -c '{_DAEMON}' {{t}} 0; sleep {{t}}",
+    "headless": f"exec {PYTHON} -c '{_HEADLESS}' 86400 {{t}}",
     "hopper": f"perl -e '{_HOPPER}' {{t}} & sleep {{t}}",
     "writes for ever": "echo ready; yes {t}",
     "fills the pipe of nobody": "setsid yes {t} & echo ready; sleep {t}",
