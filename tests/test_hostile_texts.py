@@ -14,7 +14,7 @@ import attrs
 import pytest
 
 from engine.agents.markdown_file import AgentFileError, parse_agent
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.compaction.fallback_summary import extract_summary
 from engine.compaction.summary_prompt import TEMPLATE, parse_sections, strip_wrapping
 from engine.compaction.verbatim_parts import paths_in, rules_in

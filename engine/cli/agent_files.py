@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles

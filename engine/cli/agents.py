@@ -12,11 +12,11 @@ import attrs
 
 from engine.agents.discovery import LoadedAgents, agent_sources
 from engine.cli.agent_files import load_user_agents, report_untrusted
-from engine.cli.arg_types import add_config_flag, add_cwd_flag, add_json_flag, command_parser, similar_name_hint
 from engine.cli.default_tools import default_tools
-from engine.cli.exit_codes import USAGE_ERROR, run_command
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import escape_control_chars, two_columns
+from engine.cli.flags.arg_types import add_config_flag, add_cwd_flag, add_json_flag, command_parser, similar_name_hint
+from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, two_columns
 from engine.config.agent_config import AgentConfig
 from engine.settings_file.config_file import load_config
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.sandbox_config import Sandbox

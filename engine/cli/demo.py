@@ -18,16 +18,16 @@ from typing import Final, cast
 import attrs
 import trio
 
-from engine.cli.arg_types import command_parser
 from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
-from engine.cli.exit_codes import BROKEN_PIPE, DONE, FAILED, run_command
-from engine.cli.output import Output
-from engine.cli.render import Margins
-from engine.cli.signals import termination_signals, watch_signals
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal import Screen
-from engine.cli.terminal_text import duration
-from engine.cli.turn_summary import Tally
+from engine.cli.flags.arg_types import command_parser
+from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, FAILED, run_command
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import termination_signals, watch_signals
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import duration
+from engine.cli.turn.render import Margins
+from engine.cli.turn.screen import Screen
+from engine.cli.turn.turn_summary import Tally
 from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
 from engine.core.messages import Settlement, Usage
 from engine.core.settings import RetryPolicy, Settings

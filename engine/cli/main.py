@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from engine.cli.standard_streams import print_error, print_text
+from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.core.version import __version__
 
 TYPE_CHECKING = False

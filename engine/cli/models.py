@@ -12,11 +12,11 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.arg_types import add_config_flag, command_parser
-from engine.cli.exit_codes import DONE, FAILED, run_command
+from engine.cli.flags.arg_types import add_config_flag, command_parser
 from engine.cli.models_text import HostReport, as_json, as_text
-from engine.cli.standard_streams import print_text
-from engine.cli.terminal_text import stdout_width, symbols_for
+from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
+from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.terminal_text import stdout_width, symbols_for
 from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelInfo

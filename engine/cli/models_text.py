@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.terminal_text import Symbols, escape_control_chars
+from engine.cli.terminal.terminal_text import Symbols, escape_control_chars
 from engine.core.llm_types import ModelInfo
 from engine.providers.hosts.host import Host
 from engine.providers.models import prices

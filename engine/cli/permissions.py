@@ -10,10 +10,10 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.arg_types import add_config_flag, add_json_flag, command_parser
-from engine.cli.exit_codes import FAILED, USAGE_ERROR, run_command
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.flags.arg_types import add_config_flag, add_json_flag, command_parser
+from engine.cli.terminal.exit_codes import FAILED, USAGE_ERROR, run_command
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight

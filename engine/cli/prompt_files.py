@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.cli.permission_flags import PermissionChoice
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.flags.permission_flags import PermissionChoice
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.permission.user_policy import UserFiles

@@ -13,19 +13,24 @@ import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
-from engine.cli.arg_types import add_cwd_flag, command_parser, seconds, whole
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.exit_codes import run_command
-from engine.cli.keyboard import Keyboard
-from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
-from engine.cli.output import Output
-from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
+from engine.cli.flags.arg_types import add_cwd_flag, command_parser, seconds, whole
+from engine.cli.flags.model_flags import ModelChoice, add_model_flags, model_choice
+from engine.cli.flags.permission_flags import (
+    PermissionChoice,
+    add_permission_flags,
+    add_sandbox_flags,
+    permission_choice,
+)
+from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
 from engine.cli.prompt_files import PromptTask, TaskFlags, expand_task, user_prompt_layers
-from engine.cli.signals import termination_signals
-from engine.cli.standard_streams import print_error
-from engine.cli.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
-from engine.cli.terminal_text import escape_control_chars
-from engine.cli.turn_view import TurnView
+from engine.cli.terminal.exit_codes import run_command
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.turn.turn_view import TurnView
 from engine.config.config import Config
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
 from engine.core.messages import MediaPart

@@ -12,15 +12,20 @@ import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
-from engine.cli.arg_types import add_cwd_flag, command_parser, whole
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.exit_codes import DONE, run_command
-from engine.cli.model_flags import ModelChoice, add_model_flags, model_choice
-from engine.cli.permission_flags import PermissionChoice, add_permission_flags, add_sandbox_flags, permission_choice
+from engine.cli.flags.arg_types import add_cwd_flag, command_parser, whole
+from engine.cli.flags.model_flags import ModelChoice, add_model_flags, model_choice
+from engine.cli.flags.permission_flags import (
+    PermissionChoice,
+    add_permission_flags,
+    add_sandbox_flags,
+    permission_choice,
+)
+from engine.cli.flags.store_flags import add_store_flag, open_store, resolve_store
 from engine.cli.prompt_files import user_prompt_layers
-from engine.cli.signals import termination_signals, watch_signals
-from engine.cli.standard_streams import print_text
-from engine.cli.store_flags import add_store_flag, open_store, resolve_store
+from engine.cli.terminal.exit_codes import DONE, run_command
+from engine.cli.terminal.signals import termination_signals, watch_signals
+from engine.cli.terminal.standard_streams import print_text
 from engine.control.listen import ServedAt, ServeOptions, serve
 from engine.core.errors import ConfigError
 from engine.core.settings import Settings

@@ -6,11 +6,11 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from engine.cli.arg_types import add_json_flag, command_parser, similar_name_hint
 from engine.cli.default_tools import default_tools
-from engine.cli.exit_codes import USAGE_ERROR, run_command
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import two_columns
+from engine.cli.flags.arg_types import add_json_flag, command_parser, similar_name_hint
+from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import two_columns
 from engine.tools.tool import Tool
 
 

@@ -11,11 +11,10 @@ import attrs
 import trio
 
 from engine.cli.agent_files import load_user_agents
-from engine.cli.arg_types import add_config_flag
-from engine.cli.compaction_notices import compaction_note
 from engine.cli.default_tools import default_tools
-from engine.cli.exit_codes import FAILED
-from engine.cli.model_flags import default_model
+from engine.cli.flags.arg_types import add_config_flag
+from engine.cli.flags.model_flags import default_model
+from engine.cli.flags.store_flags import resolve_session
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
     add_session_argument,
@@ -25,10 +24,11 @@ from engine.cli.sessions.session_command import (
     with_store,
 )
 from engine.cli.sessions.undo import NoModel
-from engine.cli.signals import termination_signals
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.store_flags import resolve_session
-from engine.cli.terminal_text import escape_control_chars, one_line
+from engine.cli.terminal.exit_codes import FAILED
+from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, one_line
+from engine.cli.turn.compaction_notices import compaction_note
 from engine.config.config import Config
 from engine.core.errors import SessionNotFound
 from engine.core.events import CompactionEnded, CompactionStarted, TurnResult

@@ -6,8 +6,8 @@ from difflib import get_close_matches
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from engine.cli.exit_codes import USAGE_ERROR
-from engine.cli.standard_streams import print_error, print_text
+from engine.cli.terminal.exit_codes import USAGE_ERROR
+from engine.cli.terminal.standard_streams import print_error, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from engine.cli.exit_codes import USAGE_ERROR
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
     add_session_argument,
@@ -21,8 +20,9 @@ from engine.cli.sessions.session_command import (
     with_store,
 )
 from engine.cli.sessions.show import session_title
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import escape_control_chars, one_line
+from engine.cli.terminal.exit_codes import USAGE_ERROR
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, JournalCorrupt, StoreError
 from engine.core.events import Durable, SharedContext
 from engine.core.ids import SessionId

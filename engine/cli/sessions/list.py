@@ -13,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.arg_types import whole
+from engine.cli.flags.arg_types import whole
 from engine.cli.sessions.session_command import (
     NoStoreYet,
     current_folder,
@@ -23,8 +23,8 @@ from engine.cli.sessions.session_command import (
     with_store,
 )
 from engine.cli.sessions.table import Column, format_moment, table
-from engine.cli.standard_streams import print_text
-from engine.cli.terminal_text import escape_control_chars, one_line, stdout_width
+from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, one_line, stdout_width
 from engine.core.ids import SessionId
 from engine.export.format_cost import format_cost
 from engine.store.search_text import MATCH_MARKS

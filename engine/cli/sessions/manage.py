@@ -11,8 +11,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.arg_types import whole
-from engine.cli.exit_codes import FAILED
+from engine.cli.flags.arg_types import whole
 from engine.cli.sessions.session_command import (
     add_session_argument,
     resolve_session_id,
@@ -20,8 +19,9 @@ from engine.cli.sessions.session_command import (
     subcommand_parser,
     with_store,
 )
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.terminal_text import escape_control_chars, one_line
+from engine.cli.terminal.exit_codes import FAILED
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, one_line
 from engine.core.errors import ConfigError, MessageNotFound, SessionNotFound
 from engine.core.events import SessionTitled, SharedContext
 from engine.core.ids import SessionId

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.exit_codes import FAILED
+from engine.cli.flags.store_flags import resolve_store
 from engine.cli.sessions.session_command import run_subcommand, subcommand_parser
-from engine.cli.standard_streams import print_text
-from engine.cli.store_flags import resolve_store
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.terminal.exit_codes import FAILED
+from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError
 from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY

@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 
 import trio
 
-from engine.cli import store_flags
-from engine.cli.arg_types import add_json_flag, command_parser
-from engine.cli.exit_codes import NO_HINTS, run_command
-from engine.cli.store_flags import PREFIX, add_store_flag, open_store, resolve_store
+from engine.cli.flags import store_flags
+from engine.cli.flags.arg_types import add_json_flag, command_parser
+from engine.cli.flags.store_flags import PREFIX, add_store_flag, open_store, resolve_store
+from engine.cli.terminal.exit_codes import NO_HINTS, run_command
 from engine.core.errors import ConfigError, EngineError, SessionNotFound
 from engine.core.ids import SessionId
 from engine.session.open_store import DATABASES

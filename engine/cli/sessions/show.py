@@ -18,8 +18,8 @@ from engine.cli.sessions.session_command import (
     with_store,
 )
 from engine.cli.sessions.table import format_moment
-from engine.cli.standard_streams import print_text
-from engine.cli.terminal_text import escape_control_chars, one_line, stdout_width
+from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, one_line, stdout_width
 from engine.core.events import StepEnded
 from engine.core.ids import CallId, MessageId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, ResultsMessage, TextPart, Usage, UserMessage

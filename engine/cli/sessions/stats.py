@@ -10,13 +10,13 @@ from typing import Final
 
 import attrs
 
-from engine.cli.arg_types import add_json_flag, command_parser, whole
+from engine.cli.flags.arg_types import add_json_flag, command_parser, whole
+from engine.cli.flags.store_flags import add_store_flag
 from engine.cli.sessions.list import short_folder
 from engine.cli.sessions.session_command import NoStoreYet, run_subcommand, with_store
 from engine.cli.sessions.table import Column, table
-from engine.cli.standard_streams import print_text
-from engine.cli.store_flags import add_store_flag
-from engine.cli.terminal_text import stdout_width
+from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.terminal_text import stdout_width
 from engine.core.messages import Usage
 from engine.export.format_cost import format_cost
 from engine.store.store_protocols import FullStore, Spending, SpendingKind, SpendingQuery

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from engine.cli.terminal_text import one_line
+from engine.cli.terminal.terminal_text import one_line
 
 
 def format_moment(moment: float, now: float) -> str:

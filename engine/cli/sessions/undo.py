@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.exit_codes import FAILED, NO_HINTS
+from engine.cli.flags.store_flags import resolve_session, resolve_store
 from engine.cli.sessions.session_command import (
     add_session_argument,
     current_folder,
@@ -18,9 +18,9 @@ from engine.cli.sessions.session_command import (
     subcommand_parser,
     with_store,
 )
-from engine.cli.standard_streams import print_error, print_text
-from engine.cli.store_flags import resolve_session, resolve_store
-from engine.cli.terminal_text import escape_control_chars, escape_on_one_line, one_line
+from engine.cli.terminal.exit_codes import FAILED, NO_HINTS
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.core.errors import ConfigError, EngineError, NothingToUndo, SnapshotError, UndoConflict
 from engine.core.ids import TurnId
 from engine.core.llm_types import ModelInfo, ModelRequest

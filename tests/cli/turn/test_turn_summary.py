@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from engine.cli.turn_summary import ADVICE, Tally, closing_line, exit_code, state_of
+from engine.cli.turn.turn_summary import ADVICE, Tally, closing_line, exit_code, state_of
 from engine.core.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
 from engine.core.ids import CallId, MessageId, PartId, SessionId
 from engine.core.messages import Settlement, Usage

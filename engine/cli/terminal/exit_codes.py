@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal_text import one_line
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import one_line
 from engine.core.errors import (
     ConfigError,
     EngineError,

@@ -8,8 +8,8 @@ from typing import Final
 
 import attrs
 
-from engine.cli.exit_codes import DONE, FAILED
-from engine.cli.terminal_text import duration, escape_control_chars
+from engine.cli.terminal.exit_codes import DONE, FAILED
+from engine.cli.terminal.terminal_text import duration, escape_control_chars
 from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import Settlement, Usage

@@ -1,7 +1,7 @@
 """Plain writes to standard output and standard error, for what is printed at once.
 
 It imports nothing but what Python has loaded anyway: `engine --version` needs it.
-Events of a turn go through `engine.cli.output`, which never blocks the event loop.
+Events of a turn go through `engine.cli.terminal.output`, which never blocks the event loop.
 """
 
 from __future__ import annotations

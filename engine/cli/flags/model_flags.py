@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 import attrs
 
-from engine.cli.arg_types import add_config_flag
+from engine.cli.flags.arg_types import add_config_flag
 from engine.config.config import Config
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.providers.hosts.host_config import hosts_of

@@ -6,8 +6,14 @@ import json
 import re
 from typing import Final, cast
 
-from engine.cli.render import main_argument
-from engine.cli.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line, escape_unseen
+from engine.cli.terminal.terminal_text import (
+    Symbols,
+    clock_time,
+    escape_control_chars,
+    escape_on_one_line,
+    escape_unseen,
+)
+from engine.cli.turn.render import main_argument
 from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
 from engine.permission.question_text import allow_question, further_rights, opaque_warning
 from engine.session.answer_types import Always, Answer, Once, Reject

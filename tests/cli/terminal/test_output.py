@@ -9,8 +9,8 @@ from io import BytesIO, TextIOWrapper
 import pytest
 import trio
 
-from engine.cli.output import Output
-from engine.cli.standard_streams import print_error
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.standard_streams import print_error
 
 pytestmark = pytest.mark.os
 

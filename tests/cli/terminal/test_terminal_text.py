@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.terminal_text import (
+from engine.cli.terminal.terminal_text import (
     ASCII,
     UNICODE,
     duration,

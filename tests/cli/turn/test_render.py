@@ -6,8 +6,8 @@ from typing import get_args
 import attrs
 import pytest
 
-from engine.cli.render import CONTINUED, Margins, Renderer, main_argument
-from engine.cli.terminal_text import ASCII
+from engine.cli.terminal.terminal_text import ASCII
+from engine.cli.turn.render import CONTINUED, Margins, Renderer, main_argument
 from engine.core.events import (
     CONTINUE_REASONS,
     DURABLE_TYPES,

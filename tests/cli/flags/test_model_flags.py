@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.model_flags import default_model
+from engine.cli.flags.model_flags import default_model
 from engine.config.config import Config, HostConfig
 from engine.providers.models.catalog import info_of
 

@@ -14,7 +14,7 @@ from typing import Final, assert_never, cast
 
 import attrs
 
-from engine.cli.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
+from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
@@ -97,7 +97,7 @@ class Renderer:
             case ev.LoopContinued() | ev.RetryScheduled() | ev.ModelSwitched() | ev.DoomDetected() | ev.Notice():
                 return self._note(_event_note(event))
             case ev.HistoryReplaced() | ev.CompactionStarted() | ev.CompactionEnded():
-                from engine.cli.compaction_notices import compaction_note
+                from engine.cli.turn.compaction_notices import compaction_note
 
                 return self._note(compaction_note(event))
             case ev.PromptUpdated():

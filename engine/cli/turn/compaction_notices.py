@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, assert_never
 
-from engine.cli.terminal_text import one_line
+from engine.cli.terminal.terminal_text import one_line
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
 
 _STARTED: Final = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-from engine.cli.output import Output
-from engine.cli.render import Margins, Renderer
-from engine.cli.terminal_text import Symbols, symbols_for
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.terminal_text import Symbols, symbols_for
+from engine.cli.turn.render import Margins, Renderer
 from engine.core.events import Durable, Live
 from engine.journal.state import Resync
 

@@ -8,8 +8,9 @@ from typing import Final, Literal, assert_never
 import attrs
 import trio
 
-from engine.cli.keyboard import Keyboard
-from engine.cli.question_prompts import (
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.turn.question_prompts import (
     OpenQuestion,
     answer_prompt,
     parse_answer,
@@ -19,8 +20,7 @@ from engine.cli.question_prompts import (
     requester_line,
     tool_question,
 )
-from engine.cli.terminal import Screen
-from engine.cli.terminal_text import escape_control_chars
+from engine.cli.turn.screen import Screen
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
 from engine.core.events import (
     PermissionAnswered,

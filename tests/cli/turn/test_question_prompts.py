@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.question_prompts import (
+from engine.cli.terminal.terminal_text import UNICODE
+from engine.cli.turn.question_prompts import (
     answer_prompt,
     parse_answer,
     permission_detail,
@@ -12,7 +13,6 @@ from engine.cli.question_prompts import (
     requester_line,
     tool_question,
 )
-from engine.cli.terminal_text import UNICODE
 from engine.core.events import Choice, Offer, PermissionAsked, QuestionAsked, Right
 from engine.core.ids import CallId, RequestId, SessionId
 from engine.session.answer_types import Always, Answer, Once, Reject

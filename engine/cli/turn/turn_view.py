@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from engine.cli.exit_codes import BROKEN_PIPE, FAILED
-from engine.cli.keyboard import Keyboard
-from engine.cli.output import Output
-from engine.cli.signals import watch_signals
-from engine.cli.standard_streams import print_error
-from engine.cli.terminal import Screen
-from engine.cli.turn_summary import Tally, closing_line, exit_code
+from engine.cli.terminal.exit_codes import BROKEN_PIPE, FAILED
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import watch_signals
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.turn.screen import Screen
+from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
 from engine.core.ids import CallId, SessionId
 from engine.journal.state import Resync
@@ -27,7 +27,7 @@ from engine.session.turn import Turn
 from engine.tools.call_values import GRACE
 
 if TYPE_CHECKING:
-    from engine.cli.interactive import Dialogue
+    from engine.cli.turn.interactive import Dialogue
 
 # After a cancel, a reader that has stopped reading delays the exit by at most this.
 _MAX_DRAIN_SECONDS: Final = 1.0
@@ -97,7 +97,7 @@ class TurnView:
         async with trio.open_nursery() as nursery:
             dialogue: Dialogue | None = None
             if self._keyboard is not None:
-                from engine.cli.interactive import Dialogue
+                from engine.cli.turn.interactive import Dialogue
 
                 dialogue = Dialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
@@ -124,7 +124,7 @@ class TurnView:
                     "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 )
             case ev.PermissionAsked():
-                from engine.cli.question_prompts import permission_detail
+                from engine.cli.turn.question_prompts import permission_detail
 
                 detail = permission_detail(event, self._arguments.get(event.call_id, ""))
                 dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))

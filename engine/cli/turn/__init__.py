@@ -1,0 +1,1 @@
+"""One turn on a terminal: its events as text, the user's lines and answers, the summary."""
