@@ -1,4 +1,4 @@
-"""Write what describes the control protocol from its classes: the reference, its JSON Schema, and TypeScript declarations.
+"""Write what describes the control protocol from its classes: the reference, its JSON Schema, TypeScript declarations, constants for JavaScript.
 
     python -m scripts.control_reference            print what differs, and exit with 1; nothing otherwise
     python -m scripts.control_reference --write    write the files (`make surface` does)
@@ -21,12 +21,14 @@ from engine.core.schema import Json
 from engine.journal.json_text import to_json_text
 from engine.jsonrpc.rpc_messages import notification_text, request_text
 from scripts.control_examples import CLIENT_NOTES, EXAMPLES, NOTES
+from scripts.control_javascript import constants
 from scripts.control_typescript import declarations, type_text
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "reference" / "control.md"
 SCHEMA = REPOSITORY / "docs" / "reference" / "control.schema.json"
 TYPES = REPOSITORY / "engine" / "control" / "protocol" / "engine-control.d.ts"
+CONSTANTS = REPOSITORY / "engine" / "control" / "page" / "client" / "protocol.js"
 
 INTRODUCTION = """\
 <!-- Written by scripts/control_reference.py: change the classes of engine/control/protocol, then run `make surface`. -->
@@ -77,7 +79,7 @@ def types_text() -> str:
 
 def files() -> dict[Path, str]:
     """Return what each file should hold."""
-    return {PAGE: page_text(), SCHEMA: schema_text(), TYPES: types_text()}
+    return {PAGE: page_text(), SCHEMA: schema_text(), TYPES: types_text(), CONSTANTS: constants()}
 
 
 def _page() -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from engine.core.events import DURABLE_TYPES, LIVE_TYPES
 from engine.core.schema import Json
 from engine.journal.json_text import to_json_text
 
@@ -15,7 +16,7 @@ _HEAD = """\
 /** A number that JSON doesn't have comes as a text. */
 export type Float = number | "NaN" | "Infinity" | "-Infinity";
 export type RetryAdvice = "no" | "later" | "same_key";
-export interface ErrorData { kind: ErrorKind; retry: RetryAdvice; [fact: string]: unknown }
+export type Role = "read" | "answer" | "full";
 """
 _NAMES = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
@@ -23,8 +24,7 @@ _NAMES = {"string": "string", "integer": "number", "number": "number", "boolean"
 def declarations(schema: Node) -> str:
     """Return the text of the `.d.ts` file."""
     parts = [_HEAD]
-    kinds = " | ".join(map(to_json_text, _object(schema, "x-errors")))
-    parts.append(f"export type ErrorKind = {kinds};\n")
+    parts.append(_unions(schema))
     for name, node in _object(schema, "$defs").items():
         parts.append(_interface(name, cast("Node", node)))
     rows = [
@@ -38,6 +38,28 @@ def declarations(schema: Node) -> str:
         lines = [f"  {to_json_text(name)}: {type_text(node)};\n" for name, node in notes.items()]
         parts.append(f"export interface {title} {{\n{''.join(lines)}}}\n")
     return "\n".join(parts)
+
+
+def _unions(schema: Node) -> str:
+    """Return what has no class of its own: events of all kinds, errors, close codes."""
+    errors = _object(schema, "x-errors")
+    lines = [
+        f"export type DurableEvent = {' | '.join(kind.__name__ for kind in DURABLE_TYPES)};",
+        f"export type LiveEvent = {' | '.join(kind.__name__ for kind in LIVE_TYPES)};",
+        "/** An event, by its `type`. */",
+        "export type Event = DurableEvent | LiveEvent;",
+        f"export type CloseCode = {' | '.join(_object(schema, 'x-close-codes'))};",
+        "/** The `data` of an error, by its `kind`; `error` names the engine's class where there is one. */",
+        f"export type ErrorData =\n{chr(10).join(_error_data(kind, cast('Node', row)) for kind, row in errors.items())};",
+        'export type ErrorKind = ErrorData["kind"];',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _error_data(kind: str, row: Node) -> str:
+    facts = "".join(f" {fact}?: unknown;" for fact in cast("list[str]", row["facts"]))
+    meaning = str(row["meaning"]).replace("*/", "* /")
+    return f"  /** {meaning} */\n  | {{ kind: {to_json_text(kind)}; retry: RetryAdvice; error?: string;{facts} }}"
 
 
 def _object(node: Node, name: str) -> Node:

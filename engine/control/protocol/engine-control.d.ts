@@ -3,9 +3,68 @@
 /** A number that JSON doesn't have comes as a text. */
 export type Float = number | "NaN" | "Infinity" | "-Infinity";
 export type RetryAdvice = "no" | "later" | "same_key";
-export interface ErrorData { kind: ErrorKind; retry: RetryAdvice; [fact: string]: unknown }
+export type Role = "read" | "answer" | "full";
 
-export type ErrorKind = "parse" | "request" | "method" | "params" | "internal" | "overloaded" | "not_ready" | "forbidden" | "not_found" | "busy" | "conflict" | "already_settled" | "elsewhere" | "too_large" | "rate_limited" | "draining" | "unsupported" | "nothing_to_do" | "parked" | "undo_conflict" | "undo_incomplete" | "store" | "provider" | "cancelled" | "config" | "snapshot";
+export type DurableEvent = SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice;
+export type LiveEvent = TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding;
+/** An event, by its `type`. */
+export type Event = DurableEvent | LiveEvent;
+export type CloseCode = 1000 | 1001 | 1003 | 1009 | 1011 | 1012 | 4400 | 4401 | 4403 | 4408 | 4429;
+/** The `data` of an error, by its `kind`; `error` names the engine's class where there is one. */
+export type ErrorData =
+  /** The message is not JSON. */
+  | { kind: "parse"; retry: RetryAdvice; error?: string; }
+  /** The message is no request, or its id is in use. */
+  | { kind: "request"; retry: RetryAdvice; error?: string; }
+  /** There is no such method. */
+  | { kind: "method"; retry: RetryAdvice; error?: string; method?: unknown; nearest?: unknown; }
+  /** A parameter is missing, unknown or wrong. */
+  | { kind: "params"; retry: RetryAdvice; error?: string; path?: unknown; expected?: unknown; nearest?: unknown; }
+  /** A fault of the server; its log has more under that incident. */
+  | { kind: "internal"; retry: RetryAdvice; error?: string; incident?: unknown; }
+  /** Too many requests are running. */
+  | { kind: "overloaded"; retry: RetryAdvice; error?: string; limit?: unknown; }
+  /** The first message must be `hello`. */
+  | { kind: "not_ready"; retry: RetryAdvice; error?: string; }
+  /** The connection's role does not allow it. */
+  | { kind: "forbidden"; retry: RetryAdvice; error?: string; role?: unknown; needed?: unknown; }
+  /** There is no such session, message, call, question, input or grant. */
+  | { kind: "not_found"; retry: RetryAdvice; error?: string; what?: unknown; }
+  /** A turn is running in the session, or the session was just closed. */
+  | { kind: "busy"; retry: RetryAdvice; error?: string; turn_id?: unknown; status?: unknown; }
+  /** The key was used with other parameters, or the turn is over. */
+  | { kind: "conflict"; retry: RetryAdvice; error?: string; current?: unknown; }
+  /** The question was answered before, or withdrawn. */
+  | { kind: "already_settled"; retry: RetryAdvice; error?: string; answer?: unknown; by?: unknown; seq?: unknown; }
+  /** Another engine has the session open. */
+  | { kind: "elsewhere"; retry: RetryAdvice; error?: string; session_id?: unknown; host?: unknown; pid?: unknown; until?: unknown; url?: unknown; }
+  /** The message or the result is too large. */
+  | { kind: "too_large"; retry: RetryAdvice; error?: string; limit?: unknown; }
+  /** Too many requests, or too many failed logins. */
+  | { kind: "rate_limited"; retry: RetryAdvice; error?: string; retry_after?: unknown; }
+  /** The server is about to end. */
+  | { kind: "draining"; retry: RetryAdvice; error?: string; until?: unknown; successor?: unknown; }
+  /** No common version, or a capability that this server does not have. */
+  | { kind: "unsupported"; retry: RetryAdvice; error?: string; min?: unknown; max?: unknown; capability?: unknown; }
+  /** There is nothing to undo, redo, compare, restore or resume. */
+  | { kind: "nothing_to_do"; retry: RetryAdvice; error?: string; }
+  /** The session's turn is parked: resume it first. */
+  | { kind: "parked"; retry: RetryAdvice; error?: string; turn_id?: unknown; }
+  /** Something else has changed the files; nothing was restored. `force` overwrites them. */
+  | { kind: "undo_conflict"; retry: RetryAdvice; error?: string; paths?: unknown; }
+  /** Some files are restored; the same request does the rest. */
+  | { kind: "undo_incomplete"; retry: RetryAdvice; error?: string; done?: unknown; left?: unknown; }
+  /** The store can't read or write; what was changed may not be durable. */
+  | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; }
+  /** The model's host failed. */
+  | { kind: "provider"; retry: RetryAdvice; error?: string; retryable?: unknown; status?: unknown; retry_after?: unknown; reset_at?: unknown; time_limit?: unknown; seconds?: unknown; }
+  /** The request was cancelled by `rpc.cancel`. */
+  | { kind: "cancelled"; retry: RetryAdvice; error?: string; }
+  /** A configured or passed value can't work. */
+  | { kind: "config"; retry: RetryAdvice; error?: string; field?: unknown; nearest?: unknown; }
+  /** A snapshot of the files can't be taken or read. No file was changed. */
+  | { kind: "snapshot"; retry: RetryAdvice; error?: string; };
+export type ErrorKind = ErrorData["kind"];
 
 /** The agents. */
 export interface AgentListResult {

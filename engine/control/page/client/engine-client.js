@@ -106,6 +106,8 @@ export class Client {
 
   /** @param {ConnectOptions} options */
   constructor(options) {
+    if (options.transport === "websocket" && !(options.WebSocket ?? globalThis.WebSocket))
+      throw new TypeError("there is no WebSocket here: pass one as an option");
     this.options = options;
     this.url = new URL(options.url ?? globalThis.document?.baseURI);
     this.url.pathname = this.url.pathname.replace(/[^/]*$/, "");
@@ -251,8 +253,7 @@ export class Client {
       );
       return await closed;
     } catch (error) {
-      if (error instanceof LinkClosed) return error;
-      throw error;
+      return error instanceof LinkClosed ? error : new LinkClosed(LOST, String(error));
     } finally {
       clearInterval(timer);
       this.#lose();

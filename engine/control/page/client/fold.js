@@ -58,7 +58,9 @@ export function fold(state, event) {
   if (LIVE_EVENTS.has(event.type)) return state;
   if (event.seq !== null && event.seq !== state.seq + 1)
     throw new FoldError(`event ${event.seq} of session ${event.session_id} follows ${state.seq}: a gap`);
-  const apply = /** @type {((state: State, event: P.Event) => State) | undefined} */ (DURABLE_EVENTS.has(event.type) ? HANDLERS[event.type] : undefined);
+  const type = /** @type {P.DurableEvent["type"]} */ (event.type);
+  const handler = DURABLE_EVENTS.has(type) ? HANDLERS[type] : undefined;
+  const apply = /** @type {((state: State, event: P.Event) => State) | undefined} */ (handler);
   const folded = apply ? apply(state, event) : state;
   return event.seq === null ? folded : { ...folded, seq: event.seq };
 }

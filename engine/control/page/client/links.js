@@ -230,6 +230,7 @@ async function* messagesOf(response) {
   // Not every browser can iterate over the body.
   const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader();
   const decoder = new TextDecoder();
+  /** @type {string[]} */
   let pieces = [];
   try {
     for (;;) {

@@ -139,6 +139,8 @@ export class Subscription {
 
 /** The events of a session and its sub-agents. @extends {Subscription<Item>} */
 export class EventStream extends Subscription {
+  /** @override */
+  behind = 0;
   /** Where to go on, once the last item that was read is done with. @type {string | undefined} */
   position;
   #id;
@@ -173,11 +175,15 @@ export class EventStream extends Subscription {
   async subscribe(signal) {
     if (this.#isPaused) return;
     const { at, tail, wanted } = this.#options;
-    if (!this.#received && at === "snapshot") {
-      const snapshot = await this.client.call("snapshot", { session_id: this.#id, tail }, { signal });
-      this.#reset(snapshot);
+    if (!this.#received && at !== "start") {
+      const isWanted = at === "snapshot";
+      const params = { session_id: this.#id, tail: isWanted ? tail : 0 };
+      const snapshot = await this.client.call("snapshot", params, { signal });
+      // "now" is a place, too: a connection that is lost at once must not lose what comes.
+      if (isWanted) this.#reset(snapshot);
+      else this.#begin(snapshot);
     }
-    const from = this.#received ? { after: this.#received } : at === "snapshot" ? {} : { at };
+    const from = this.#received ? { after: this.#received } : { at: /** @type {const} */ ("start") };
     const { sub, head } = await this.client.call("subscribe", { session_id: this.#id, ...wanted, ...from }, { signal });
     if (this.#isOffline) this.push([{ type: "online" }]);
     this.#isOffline = false;
@@ -242,11 +248,16 @@ export class EventStream extends Subscription {
   }
 
   /** @param {P.FamilySnapshot} snapshot */
+  #begin({ position, sessions }) {
+    this.#seq = sessions[0].state.seq;
+    this.#received = position;
+  }
+
+  /** @param {P.FamilySnapshot} snapshot */
   #reset(snapshot) {
     const { position } = snapshot;
-    this.#seq = snapshot.sessions[0].state.seq;
+    this.#begin(snapshot);
     this.#isIncomplete = false;
-    this.#received = position;
     this.push([{ type: "resync", snapshot }], () => (this.position = position));
     this.#measure();
   }
