@@ -75,6 +75,7 @@ LAYERS = (
     "control.protocol",
     "testing",
     "control.transport",
+    "control.service",
     "control",
     "cli.terminal",
     "cli.flags",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -27,6 +25,7 @@ from engine.cli.terminal.exit_codes import DONE, run_command
 from engine.cli.terminal.signals import termination_signals, watch_signals
 from engine.cli.terminal.standard_streams import print_text
 from engine.control.listen import ServedAt, ServeOptions, serve
+from engine.control.service.server_discovery import server_folder
 from engine.core.errors import ConfigError
 from engine.core.settings import Settings
 from engine.process.own_environment import hide_own_secrets
@@ -109,7 +108,7 @@ def _parse(arguments: list[str]) -> ServeCommand:
     options = ServeOptions(
         host=args.listen,
         port=args.port,
-        folder=_runtime_folder(place),
+        folder=server_folder(place),
         public_url=args.public_url,
         plain=args.insecure_plain,
     )
@@ -122,16 +121,6 @@ def _parse(arguments: list[str]) -> ServeCommand:
         place=place,
         serving=options,
     )
-
-
-def _runtime_folder(place: str) -> Path:
-    """Return the folder for the token and the socket of a server for the store at *place*: one server for each."""
-    from platformdirs import user_state_path
-
-    digest = hashlib.sha256(os.fsencode(os.path.realpath(place))).hexdigest()[:16]
-    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    parent = Path(runtime) / "engine" if runtime else user_state_path("engine", appauthor=False)
-    return parent / digest
 
 
 async def _serve(command: ServeCommand, tools: Sequence[Tool]) -> int:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 import socket
 import ssl
 import struct
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Final, cast, final
@@ -22,13 +21,23 @@ from engine.control.control_methods import Methods
 from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
+from engine.control.protocol.handshake import HIGHEST, LOWEST, VersionRange
 from engine.control.server import ControlServer
-from engine.control.token_file import load_token, load_tokens, private_folder
+from engine.control.service.server_discovery import (
+    SOCKET_NAME,
+    ServerRecord,
+    claim_folder,
+    remove_record,
+    store_label,
+    write_record,
+)
+from engine.control.token_file import load_token, load_tokens
 from engine.control.transport.access import AllowedAddresses
 from engine.control.transport.http_connection import HttpConnection
 from engine.control.transport.line_transport import LineTransport
 from engine.core.errors import ConfigError
-from engine.session.engine import Engine
+from engine.core.version import __version__
+from engine.session.engine import Engine, engine_runtime
 
 MOST_CONNECTIONS: Final = 10_240
 _OWNER: Final = Login("owner", "full")
@@ -110,17 +119,22 @@ async def serve(
     Cancelling it closes the connections and ends no turn: turns are the engine's.
 
     Raises:
-        ConfigError: the address can't be used, or the folder is not ours alone.
+        ConfigError: the address can't be used, or the folder is not ours alone; `ServerRunning`: another server has
+            the folder.
     """
     options = options or ServeOptions()
     options.check()
-    folder = None if options.folder is None else await trio.to_thread.run_sync(private_folder, Path(options.folder))
-    with _locked(folder):
-        await _serve(EngineMethods(engine), options, folder, task_status)
+    folder = None if options.folder is None else Path(options.folder)
+    place = engine_runtime(engine).setup.place
+    store = store_label(place) if isinstance(place, str) else ""
+    with contextlib.ExitStack() as stack:
+        if folder is not None:
+            stack.callback((await claim_folder(folder)).close)
+        await _serve(EngineMethods(engine), options, folder, store, task_status)
 
 
 async def _serve(
-    methods: Methods, options: ServeOptions, folder: Path | None, task_status: trio.TaskStatus[ServedAt]
+    methods: Methods, options: ServeOptions, folder: Path | None, store: str, task_status: trio.TaskStatus[ServedAt]
 ) -> None:
     credentials, token = await _credentials(folder)
     server = ControlServer(methods, credentials)
@@ -136,14 +150,28 @@ async def _serve(
         # Opened before there is a nursery, which would put an error into a group.
         for listener in listeners:
             stack.push_async_callback(listener.aclose)
-        path = None if folder is None else folder / "control.sock"
+        path = None if folder is None else folder / SOCKET_NAME
         local = None if path is None else await stack.enter_async_context(_unix_listener(path))
         nursery = await stack.enter_async_context(trio.open_nursery())
         await nursery.start(server.run_tasks)
         nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
         if local is not None:
             nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [local])
-        task_status.started(ServedAt(f"{scheme}://{shown}:{port}", token, path, credentials, server.drained))
+        url = f"{scheme}://{shown}:{port}"
+        if folder is not None:
+            record = ServerRecord(
+                pid=os.getpid(),
+                started=server.started,
+                instance=server.instance,
+                version=__version__,
+                protocol=VersionRange(min=LOWEST, max=HIGHEST),
+                url=url,
+                socket=os.fspath(folder / SOCKET_NAME),
+                store=store,
+            )
+            stack.callback(remove_record, folder, server.instance)
+            write_record(folder, record)
+        task_status.started(ServedAt(url, token, path, credentials, server.drained))
         try:
             await trio.sleep_forever()
         finally:
@@ -191,22 +219,6 @@ async def _unix_listener(path: Path) -> AsyncGenerator[trio.SocketListener]:
         stack.callback(path.unlink, missing_ok=True)
         async with listener:
             yield listener
-
-
-@contextlib.contextmanager
-def _locked(folder: Path | None) -> Generator[None]:
-    """Keep other servers out of *folder*. The lock ends with the process, however that ends."""
-    if folder is None:
-        yield
-        return
-    lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise ConfigError(f"another server is running for {folder}") from None
-    finally:
-        os.close(lock)
 
 
 def _with_tls(

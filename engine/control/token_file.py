@@ -6,18 +6,16 @@ holds further ones by name, with a role, as digests: they are shown once, when t
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import secrets
-import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, cast
 
 from engine.control.credentials import Login, digest_of, new_secret
 from engine.control.protocol.handshake import ROLES, Role
+from engine.control.service.private_files import private_folder, read_private, write_private
 from engine.core.errors import ConfigError
 from engine.permission.grants.state_file import Entries, StateFile
 
@@ -26,24 +24,6 @@ _OWNER: Final = "owner"  # what the token in that file is called
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
-_LONGEST: Final = 1 << 20
-
-
-def private_folder(path: Path) -> Path:
-    """Make the folder if it is missing; return it.
-
-    Raises:
-        ConfigError: it is a link, is not ours, or others can look into it.
-    """
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
-    except OSError as error:
-        raise ConfigError(f"the folder for tokens and sockets can't be made: {path}: {error.strerror}") from error
-    if not stat.S_ISDIR(status.st_mode):
-        raise ConfigError(f"{path} is not a folder; it must be one, and no link, since tokens are kept in it")
-    _check_owner(path, status, 0o700)
-    return path
 
 
 def load_tokens(folder: Path, *, random: Callable[[int], bytes] = secrets.token_bytes) -> dict[str, Login]:
@@ -61,11 +41,11 @@ def load_tokens(folder: Path, *, random: Callable[[int], bytes] = secrets.token_
 def load_token(folder: Path, *, random: Callable[[int], bytes] = secrets.token_bytes) -> str:
     """Return the token of *folder*; the first call makes it. Raises `ConfigError`."""
     path = private_folder(folder) / _FILE_NAME
-    text = _read(path)
+    text = read_private(path)
     if text is None:
-        _write_new(path, new_secret(random) + "\n")
+        write_private(path, new_secret(random) + "\n", replace=False)
         # Not what was just made: another process may have been first.
-        text = _read(path) or ""
+        text = read_private(path) or ""
     token = text.strip()
     if _SECRET.fullmatch(token) is None:
         raise ConfigError(f"{path} holds no token: remove it, and a new one is made")
@@ -111,42 +91,3 @@ def _login(row: object) -> tuple[str, Login]:
             if role == known:
                 return digest, Login(name, known)
     raise ConfigError(f"tokens.json has an invalid entry: {json.dumps(name)}. Remove it from the file")
-
-
-def _read(path: Path) -> str | None:
-    """Return the text of a file of ours; None if there is none."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConfigError(f"{path} can't be read: {error.strerror}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise ConfigError(f"{path} is not a file")
-        _check_owner(path, status, 0o600)
-        return file.read(_LONGEST).decode("utf-8", "replace")
-
-
-def _check_owner(path: Path, status: os.stat_result, mode: int) -> None:
-    if status.st_uid != os.geteuid():
-        raise ConfigError(f"{path} belongs to another user (uid {status.st_uid}), who could read the token")
-    if stat.S_IMODE(status.st_mode) & ~mode:
-        raise ConfigError(f"others can get at {path}: run chmod {mode:o} {path}")
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a file for us alone, at once, unless there is one."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with contextlib.ExitStack() as stack:
-        try:
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            stack.callback(temporary.unlink, missing_ok=True)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
-            with contextlib.suppress(FileExistsError):
-                # Unlike a rename, a link fails where another process was first.
-                os.link(temporary, path)
-        except OSError as error:
-            raise ConfigError(f"{path} can't be written: {error.strerror}") from error

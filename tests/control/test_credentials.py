@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.control.credentials import ClientCredentials, Login, RateLimit, digest_of
-from engine.control.token_file import add_token, load_token, load_tokens, private_folder, revoke_token
+from engine.control.service.private_files import private_folder
+from engine.control.token_file import add_token, load_token, load_tokens, revoke_token
 from engine.core.errors import ConfigError
 
 OWNER = Login("owner", "full")
