@@ -4,6 +4,7 @@ from engine.core.facade import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from engine.core.errors import AlreadyAnswered as AlreadyAnswered
     from engine.core.errors import AuthFailed as AuthFailed
     from engine.core.errors import CallNotFound as CallNotFound
     from engine.core.errors import ConfigError as ConfigError
@@ -54,7 +55,7 @@ else:
         __name__,
         {
             "engine.core.errors": (
-                "AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered ContextOverflow "
+                "AlreadyAnswered AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered ContextOverflow "
                 "CursorInUse EngineClosed EngineError InputConflict InputNotFound InvalidArguments InvalidRequest "
                 "JournalCorrupt MediaTooLarge MessageNotFound ModelNotFound NothingParked NothingToUndo "
                 "Overloaded ProviderError ProviderProtocolError QuotaExhausted RateLimited RequestNotFound "

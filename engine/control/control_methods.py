@@ -77,6 +77,6 @@ class Methods(Turns, Protocol):
         """Return what the engine does. Not a checkpoint."""
         ...
 
-    def is_asked(self, request_id: RequestId) -> bool:
-        """Return whether a question is open. Not a checkpoint."""
+    def check_asked(self, request_id: RequestId) -> None:
+        """Raise `AlreadyAnswered`, or `RequestNotFound`, unless the question is open. Not a checkpoint."""
         ...

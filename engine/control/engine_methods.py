@@ -27,12 +27,13 @@ from engine.control.protocol.wire_converter import Params
 from engine.control.session_export import Format, export_session
 from engine.control.session_list import SessionListWatch
 from engine.control.uploads import Uploads
-from engine.core.errors import EngineError
+from engine.core.errors import EngineError, RequestNotFound
 from engine.core.ids import CallId, RequestId, SessionId, TurnId
 from engine.core.messages import Transcript
 from engine.journal.cursors import follow
 from engine.journal.position import Position, decode_position, encode_position
 from engine.journal.state import Resync, SessionState, copy_with
+from engine.session.answer_delivery import check_unanswered
 from engine.session.engine import engine_runtime
 from engine.session.turn_start import cancel_turn
 
@@ -125,13 +126,14 @@ class EngineMethods:
             draining=False,
         )
 
-    def is_asked(self, request_id: RequestId) -> bool:
-        """Return whether a question is open. Not a checkpoint."""
-        return any(
-            event.request_id == request_id
-            for live in self._runtime.sessions.by_id.values()
-            for event in live.questions.events
-        )
+    def check_asked(self, request_id: RequestId) -> None:
+        """Raise `AlreadyAnswered`, or `RequestNotFound`, unless the question is open. Not a checkpoint."""
+        roots = [live for live in self._runtime.sessions.by_id.values() if len(live.journal.path) == 1]
+        if any(event.request_id == request_id for live in roots for event in live.questions.events):
+            return
+        for live in roots:
+            check_unanswered(live, request_id)
+        raise RequestNotFound(f"no open question has the id {request_id!r}")
 
     def is_running(self, session_id: SessionId, turn_id: TurnId) -> bool:
         """Return whether the turn runs. Not a checkpoint."""

@@ -254,8 +254,7 @@ class ControlServer:
 
     def _attend(self, params: AttendParams, connection: ClientConnection) -> AttendResult:
         request_id = RequestId(params.request_id)
-        if not self._methods.is_asked(request_id):
-            raise Refusal("already_settled", f"the question {params.request_id} is not open")
+        self._methods.check_asked(request_id)
         return AttendResult(others=self._presence.attend(connection, request_id, params.seconds))
 
     def _announce(self, rows: tuple[ClientRow, ...]) -> None:

@@ -15,21 +15,14 @@ from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
 from engine.control.protocol import turn_methods as tu
-from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.uploads import Uploads
-from engine.core.errors import RequestNotFound, TurnOver
-from engine.core.events import (
-    InputAdmitted,
-    PermissionAnswered,
-    QuestionAnswered,
-    RecoveryAnswered,
-    TurnEnded,
-    TurnStarted,
-)
-from engine.core.ids import InputId
+from engine.core.errors import TurnOver
+from engine.core.events import InputAdmitted, TurnEnded, TurnStarted
+from engine.core.ids import InputId, RequestId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
+from engine.journal.lookup import find_answer
 from engine.journal.state import Retry
 from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import attachment
@@ -42,7 +35,6 @@ if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.session import Session
 
-Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
 _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
     "once": "allowed",
     "always": "granted",
@@ -210,32 +202,11 @@ class TurnActions:
         return se.SeqResult(seq=seq)
 
     async def _answered(self, params: an.RequestParams, answer: Callable[[Session], Awaitable[None]]) -> int:
-        """Answer a question; return the number of the event. A checkpoint.
-
-        Raises `Refusal` if the question was settled before, and says how.
-        """
+        """Answer a question; return the number of the event. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
-        try:
-            await answer(session)
-        except RequestNotFound:
-            settled = self._settlement(params)
-            if settled is None:
-                raise
-            outcome = settled.outcome if isinstance(settled, QuestionAnswered) else settled.answer
-            raise Refusal(
-                "already_settled", f"the question is settled: {outcome}", answer=outcome, by=settled.by, seq=settled.seq
-            ) from None
-        settled = self._settlement(params)
+        await answer(session)
+        settled = find_answer(live_session(session).journal, RequestId(params.request_id))
         return 0 if settled is None or settled.seq is None else settled.seq
-
-    def _settlement(self, params: an.RequestParams) -> Answered | None:
-        """Return the event that settled a question of a session or of its open sub-agents."""
-        for live in self._runtime.sessions.by_id.values():
-            if params.session_id in live.journal.path:
-                for event in reversed(live.journal.events()):
-                    if isinstance(event, Answered) and event.request_id == params.request_id:
-                        return event
-        return None
 
 
 def settings_with(base: Settings, change: se.TurnSettings) -> Settings:

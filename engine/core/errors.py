@@ -199,6 +199,22 @@ class RequestNotFound(SessionError):
     """No open question has that id: it was answered, withdrawn, or never asked."""
 
 
+class AlreadyAnswered(RequestNotFound):
+    """The question was answered before, by another client say; or it expired, or was withdrawn with its call.
+
+    Attributes:
+        answer: the answer that counts, or why there is none: as in the event that settled the question.
+        by: the client that answered, as its host names it; empty: the host itself, a rule, or nobody.
+        seq: the number of that event.
+    """
+
+    def __init__(self, message: str, *, answer: str = "", by: str = "", seq: int = 0) -> None:
+        super().__init__(message)
+        self.answer = answer
+        self.by = by
+        self.seq = seq
+
+
 class InputConflict(SessionError):
     """An id of an input or of a session was reused with different content."""
 

@@ -18,7 +18,7 @@ one indivisible thing between two checkpoints, and nothing here needs a lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, MutableSequence, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, TypeVar
 
@@ -35,12 +35,16 @@ from engine.core.events import (
     PartEnded,
     PartReplaced,
     PartStarted,
+    PermissionAnswered,
+    QuestionAnswered,
+    RecoveryAnswered,
     SessionCreated,
     TurnEnding,
     TurnStarted,
 )
-from engine.core.ids import CallId, InputId, PartId, SessionId, TurnId
+from engine.core.ids import CallId, InputId, PartId, RequestId, SessionId, TurnId
 from engine.core.value_base import Value
+from engine.journal.event_index import EventIndex, EventsOfType, select_events
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import OpenText
 from engine.journal.partial_output import DraftSaver
@@ -56,6 +60,16 @@ RESTING = 32
 
 E = TypeVar("E", bound=Durable)
 JournalEntry = Durable | Live
+Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
+
+
+def _input_index() -> EventIndex[InputId, InputAdmitted]:
+    return EventIndex[InputId, InputAdmitted]((InputAdmitted,), lambda event: event.input_id)
+
+
+def _answer_index() -> EventIndex[RequestId, Answered]:
+    kinds = PermissionAnswered, QuestionAnswered, RecoveryAnswered
+    return EventIndex[RequestId, Answered](kinds, lambda event: event.request_id)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -95,8 +109,9 @@ class Journal:
     refused: Exception | None = attrs.field(default=None, init=False)
     # The call that started its last turn, or the session; None: no call did.
     _call_id: CallId | None = attrs.field(default=None, init=False)
-    _inputs: dict[InputId, InputAdmitted] = attrs.field(factory=dict[InputId, InputAdmitted], init=False)
-    _inputs_before: Callable[[], Iterable[InputAdmitted]] | None = attrs.field(default=None, init=False)
+    _inputs: EventIndex[InputId, InputAdmitted] = attrs.field(factory=_input_index, init=False)
+    # Those of descendants, too: their questions are answered here.
+    _answers: EventIndex[RequestId, Answered] = attrs.field(factory=_answer_index, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _tail: list[JournalEntry] = attrs.field(factory=list[JournalEntry], init=False)
@@ -125,18 +140,20 @@ class Journal:
         events: Sequence[Durable],
         *,
         state: SessionState | None = None,
-        inputs: Callable[[], Iterable[InputAdmitted]] | None = None,
+        of_type: EventsOfType | None = None,
     ) -> None:
         """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow.
 
-        If the store provides their fold, *state*, and the admitted *inputs*, events are decoded only when they are
+        If the store provides their fold, *state*, and finds events *of_type*, events are decoded only when they are
         read.
         """
         self.state = fold(events) if state is None else state
         # `copy`, not `list`: a copy of `LazyEvents` decodes nothing.
         kept = events if isinstance(events, MutableSequence) else list(events)
         self._durable, self._log = copy(kept), copy(kept)
-        self._inputs_before = inputs or (lambda: (event for event in events if isinstance(event, InputAdmitted)))
+        earlier = of_type or select_events(events)
+        self._inputs.restore(earlier)
+        self._answers.restore(earlier)
 
     # Protected: a KeyboardInterrupt in the middle would leave a state without its event, or an event that is not stored.
     @enable_ki_protection
@@ -264,7 +281,9 @@ class Journal:
             case TurnStarted():
                 self._call_id = event.call_id
             case InputAdmitted():
-                self._inputs[event.input_id] = event
+                self._inputs.add(event)
+            case PermissionAnswered() | QuestionAnswered() | RecoveryAnswered():
+                self._root._answers.add(event)
             case PartStarted():
                 self._open[event.part_id] = OpenText(
                     session_id=self.session_id,
@@ -307,10 +326,11 @@ class Journal:
 
     def admitted(self, input_id: InputId) -> InputAdmitted | None:
         """Return how an input was admitted, whatever became of it; None if there was no such input."""
-        if self._inputs_before is not None:
-            self._inputs.update((event.input_id, event) for event in self._inputs_before())
-            self._inputs_before = None
-        return self._inputs.get(input_id)
+        return self._inputs.find(input_id)
+
+    @property
+    def _root(self) -> Journal:
+        return self if self._parent is None else self._parent._root
 
     def open_text(self, part_id: PartId) -> str:
         """Return what an open part has received so far."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast, get_args
 
 import attrs
 import trio
 
-from engine.core.errors import CallNotFound, ConfigError, EngineError, StoreError
+from engine.core.errors import AlreadyAnswered, CallNotFound, ConfigError, EngineError, RequestNotFound, StoreError
+from engine.core.events import QuestionAnswered
 from engine.core.foreign_calls import call_foreign, reporting_blocks
 from engine.core.ids import CallId, RequestId
 from engine.core.permission_types import PersistentApprover
+from engine.journal.lookup import find_answer
 from engine.nursery.parkable import check_not_parked, waiting_calls
 from engine.nursery.step_runner import ROUND
 from engine.session.answer_types import Answer, Recovery, permission_answer, require_label, require_text
@@ -31,7 +35,8 @@ async def reply(session: LiveSession, request_id: str, answer: Answer, by: str) 
         raise ConfigError(f"a request id is the str of a PermissionAsked event, not {request_id!r}")
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
     # Answered before the grants file is written, so that the call goes on at once, and a cancel loses no answer.
-    session.questions.reply(RequestId(request_id), attrs.evolve(permission_answer(answer), by=require_label(by)))
+    with _reporting_answers(session, request_id):
+        session.questions.reply(RequestId(request_id), attrs.evolve(permission_answer(answer), by=require_label(by)))
     approver = session.deps.approver
     try:
         if isinstance(approver, PersistentApprover):
@@ -49,11 +54,9 @@ async def answer(session: LiveSession, request_id: str, answers: tuple[str, ...]
     texts = tuple(require_text(text, "an answer") for text in answers)
     # First: a parked question is not open in this engine, and `RequestNotFound` would send the host looking for a typo.
     check_not_parked(session.journal.state, request_id, is_running=session.active is not None)
-    session.questions.answer(
-        RequestId(require_text(request_id, "a request id")),
-        ("answered" if texts else "declined", texts),
-        require_label(by),
-    )
+    own_id = RequestId(require_text(request_id, "a request id"))
+    with _reporting_answers(session, own_id):
+        session.questions.answer(own_id, ("answered" if texts else "declined", texts), require_label(by))
     await trio.lowlevel.checkpoint()
 
 
@@ -69,8 +72,30 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
     # Before the question is answered: after that, the loop sends a request with what it knows about the model.
     if resolved is not None:
         await models.learn((resolved,))
-    session.questions.recover(RequestId(request_id), (how, resolved), label)
+    with _reporting_answers(session, request_id):
+        session.questions.recover(RequestId(request_id), (how, resolved), label)
     await trio.lowlevel.checkpoint()
+
+
+@contextmanager
+def _reporting_answers(session: LiveSession, request_id: str) -> Iterator[None]:
+    """Raise `AlreadyAnswered` instead of `RequestNotFound` for a question that is settled. Not a checkpoint."""
+    try:
+        yield
+    except RequestNotFound:
+        check_unanswered(session, RequestId(request_id))
+        raise
+
+
+def check_unanswered(session: LiveSession, request_id: RequestId) -> None:
+    """Raise `AlreadyAnswered` if a question of the session or of its sub-agents is settled. Not a checkpoint."""
+    settled = find_answer(session.journal, request_id)
+    if settled is not None:
+        answer = settled.outcome if isinstance(settled, QuestionAnswered) else settled.answer
+        who = f" by {settled.by}" if settled.by else ""
+        raise AlreadyAnswered(
+            f"question {request_id!r} is settled{who}: {answer}", answer=answer, by=settled.by, seq=settled.seq or 0
+        )
 
 
 async def settle(session: LiveSession, call_id: object, text: object, *, failed: object, metadata: object) -> None:

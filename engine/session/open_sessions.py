@@ -11,7 +11,7 @@ import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, SessionNotFound, SubAgentRefused
-from engine.core.events import BackgroundEnded, InputAdmitted, ModelSwitched, SessionCreated, SharedContext
+from engine.core.events import BackgroundEnded, ModelSwitched, SessionCreated, SharedContext
 from engine.core.foreign_calls import call_at_end
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.permission_types import ScopedApprover
@@ -100,7 +100,7 @@ class OpenSessions:
         """Return a session from the store, repaired and idle. Not a checkpoint."""
         ids = self._services.setup.ids
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
-        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
+        journal.restore(stored.events, state=stored.state, of_type=stored.events.of_type)
         session = self._add(journal, config, questions=None if parent is None else parent.questions)
         # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
         may_stay_open = config.settings.park and len(journal.path) == 1
@@ -165,7 +165,7 @@ class OpenSessions:
     def _settle(self, stored: StoredSession, agents: Iterable[RunningAgent]) -> None:
         """Close the open turn of a session without opening the session. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
-        journal.restore(stored.events, state=stored.state, inputs=partial(stored.events.of_type, InputAdmitted))
+        journal.restore(stored.events, state=stored.state, of_type=stored.events.of_type)
         _close_turn(journal, self._services.setup.ids, agents)
         journal.close()
 

@@ -232,7 +232,7 @@ class Session:
     async def reply(self, request_id: str, answer: Answer, *, by: str = "") -> None:
         """Answer an open question. Always a checkpoint. *by* names the client of the host that answers, here and below.
 
-        Raises `RequestNotFound`; if cancelled, it may be answered.
+        Raises `AlreadyAnswered` if another answer was first; `RequestNotFound`. If cancelled, it may be answered.
         """
         await reply(self._live, request_id, answer, by)
 
@@ -241,7 +241,7 @@ class Session:
 
         Always a checkpoint.
 
-        Raises `RequestNotFound`. If cancelled, it may be answered.
+        Raises `AlreadyAnswered`, `RequestNotFound`. If cancelled, it may be answered.
         """
         await answer(self._live, request_id, answers, by)
 
@@ -254,8 +254,8 @@ class Session:
             model: a name or a `Model`; `switch_model` keeps it for later turns.
             by: the client of the host that answers.
 
-        Raises `RequestNotFound`; `ConfigError` for an unusable model, and then the question stays open. If cancelled,
-        it may be answered.
+        Raises `AlreadyAnswered`, `RequestNotFound`; `ConfigError` for an unusable model, and then the question stays
+        open. If cancelled, it may be answered.
         """
         await recover(self._live, request_id, how, model=model, by=by)
 

@@ -21,7 +21,7 @@ SCRIPT: list[Answer] = [
 ]
 # Their examples need a question, a parked turn, a running turn, or a key, which there is not here.
 REFUSED = {
-    "attend": "already_settled",
+    "attend": "not_found",
     "call.settle": "not_found",
     "model.set": "config",
     "permission.reply": "not_found",

@@ -287,6 +287,7 @@ def one_of(cls: type[errors.EngineError]) -> errors.EngineError:
         errors.UndoIncomplete: errors.UndoIncomplete("half", done=("a",), left=("b",)),
         errors.UndoConflict: errors.UndoConflict("changed", ("a", "b")),
         errors.RateLimited: errors.RateLimited("slow down", retry_after=3.0),
+        errors.AlreadyAnswered: errors.AlreadyAnswered("settled", answer="once", by="ada", seq=4),
     }
     return special.get(cls) or cls("what happened")
 

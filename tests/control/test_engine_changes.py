@@ -22,7 +22,15 @@ from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.turn_actions import media_of, settings_with
 from engine.control.uploads import Uploads
-from engine.core.errors import ConfigError, InputConflict, NothingParked, RequestNotFound, SessionNotFound, TurnOver
+from engine.core.errors import (
+    AlreadyAnswered,
+    ConfigError,
+    InputConflict,
+    NothingParked,
+    RequestNotFound,
+    SessionNotFound,
+    TurnOver,
+)
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
 from engine.testing import ScriptedProvider, call, done, text
@@ -154,18 +162,15 @@ async def test_the_first_of_two_answers_wins(tmp_path: Path) -> None:
         async def reply() -> None:
             try:
                 results.append(await changes.turns.reply(params))
-            except Refusal as refusal:
-                results.append(refusal)
+            except AlreadyAnswered as late:
+                results.append(late)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(reply)
             nursery.start_soon(reply)
         (won,) = [result for result in results if isinstance(result, an.PermissionReplyResult)]
-        (lost,) = [result for result in results if isinstance(result, Refusal)]
-        assert (won.effect, lost.kind, lost.facts["answer"], lost.facts["seq"]) == (
-            *("allowed", "already_settled", "once"),
-            won.seq,
-        )
+        (lost,) = [result for result in results if isinstance(result, AlreadyAnswered)]
+        assert (won.effect, lost.answer, lost.seq) == ("allowed", "once", won.seq)
         assert (await turn.wait()).text == "done"
         with pytest.raises(RequestNotFound):
             await changes.turns.reply(an.PermissionReplyParams(session_id=session.id, request_id="none", answer="once"))

@@ -50,6 +50,7 @@ async def test_loser_of_two_answers_learns_the_winner(tmp_path: Path) -> None:
         await bob.result("permission.reply", **question, answer="reject", feedback="No.")
         lost = await ada.call("permission.reply", **question, answer="once")
         assert lost["error"]["data"]["kind"] == "already_settled"
+        assert lost["error"]["data"]["error"] == "AlreadyAnswered"
         assert lost["error"]["data"]["by"] == "bob"
         (answered,) = (await ada.events_until("permission_answered"))[-1:]
         assert answered["by"] == "bob"
@@ -137,7 +138,10 @@ async def test_who_attends_is_announced(tmp_path: Path, clock: MockClock) -> Non
         rows = (await ada.note_of("clients"))["clients"]
         assert {row["name"]: row["attending"] for row in rows} == {"ada": [request_id], "bob": []}
         unknown = await ada.call("attend", request_id="other")
-        assert unknown["error"]["data"]["kind"] == "already_settled"
+        assert unknown["error"]["data"]["kind"] == "not_found"
+        await bob.result("permission.reply", session_id=session_id, request_id=request_id, answer="reject")
+        settled = await ada.call("attend", request_id=request_id)
+        assert settled["error"]["data"]["kind"] == "already_settled"
 
 
 async def test_drain_refuses_prompts_then_ends(tmp_path: Path, clock: MockClock) -> None:

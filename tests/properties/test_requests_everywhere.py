@@ -12,8 +12,8 @@ import trio
 import trio.testing
 
 import engine
-from engine.core.errors import InputNotFound
-from engine.core.events import PermissionAsked, SessionCreated, TurnEnded, TurnStarted
+from engine.core.errors import AlreadyAnswered, InputNotFound
+from engine.core.events import PermissionAnswered, PermissionAsked, SessionCreated, TurnEnded, TurnStarted
 from engine.core.messages import UserMessage
 from engine.testing.fakes import SlowStore
 from engine.testing.harness import seed_scheduler
@@ -178,6 +178,43 @@ def test_same_prompt_is_the_same_turn(soak: Soak, count_runs: CountRuns) -> None
         return office.eng.start_turn(office.session, "go", input_id="first").id
 
     count_runs(everywhere(partial(play_office, send, verify), every=1 if soak.seconds else 5))
+
+
+def test_one_of_two_answers_counts(soak: Soak, count_runs: CountRuns) -> None:
+    """Also if the client that was first goes away as it answers, and never learns that it was."""
+
+    async def play(instant: Instant) -> None:
+        home = Home([asks(*do("a")), *[FINE] * 2], store=SlowStore(delay=0.01))
+        told: dict[str, str] = {}
+        async with home.open() as eng, trio.open_nursery() as nursery:
+            session = await eng.create_session(cwd="/opt")
+
+            async def answer(by: str, scope: trio.CancelScope) -> None:
+                with scope:
+                    async for event in session.subscribe(0):
+                        if isinstance(event, PermissionAsked):
+                            try:
+                                await session.reply(event.request_id, engine.Once(), by=by)
+                                told[by] = by
+                            except AlreadyAnswered as late:
+                                told[by] = late.by
+
+            scopes = {by: trio.CancelScope() for by in ("ada", "bob")}
+            for by, scope in scopes.items():
+                nursery.start_soon(answer, by, scope)
+            instant.act = scopes["ada"].cancel
+            assert (await eng.start_turn(session, "go").wait()).stop_reason == "completed"
+            await trio.sleep(60)
+            instant.act = None
+            answered = [event for event in session.events() if isinstance(event, PermissionAnswered)]
+            assert len(answered) == 1
+            assert set(told.values()) == {answered[0].by}
+            assert "bob" in told
+            assert home.done == ["a"]
+            assert await problems(home, session) == []
+            nursery.cancel_scope.cancel(reason="the test is over")
+
+    count_runs(everywhere(play, every=1 if soak.seconds else 3))
 
 
 # ---- a parked turn ---------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 import engine
-from engine.core.errors import Overloaded
+from engine.core.errors import AlreadyAnswered, Overloaded
 from engine.core.events import (
     CallHeartbeat,
     CallSettled,
@@ -245,18 +245,22 @@ async def test_t19_child_question_is_answered_at_the_root(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
-    paths: list[tuple[SessionId, ...]] = []
+    asked: list[PermissionAsked] = []
 
     async def answer(turn: Turn, event: Seen) -> None:
         if isinstance(event, PermissionAsked):
-            paths.append(event.path)
-            await turn.reply(event.request_id, engine.Once())
+            asked.append(event)
+            await turn.reply(event.request_id, engine.Once(), by="ada")
 
     script: Script = {"go": [[*task("look"), *done("calls")], DONE], "look": [WRITING, DONE]}
     tools = [*agent_tools(), *bench.tools()]
     async with world(by_prompt(script), repeat=True, tools=tools, approver=Policy()) as w:
         played = await w.play(react=answer)
-        assert paths == [(w.session.id, child_of(w, played.events))]
+        assert [event.path for event in asked] == [(w.session.id, child_of(w, played.events))]
+        # Its session was closed with it.
+        with pytest.raises(AlreadyAnswered) as late:
+            await w.session.reply(asked[0].request_id, engine.Once())
+        assert late.value.by == "ada"
     assert (bench.log, played.stop_reason) == (["+a", "-a"], "completed")
 
 

@@ -114,8 +114,9 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
         ErrorKind(
             kind="already_settled",
             code=-32007,
-            meaning="The question was answered before, or withdrawn.",
+            meaning="The question was answered before, has expired, or was withdrawn.",
             facts=("answer", "by", "seq"),
+            classes=(errors.AlreadyAnswered,),
         ),
         ErrorKind(
             kind="elsewhere",
@@ -271,7 +272,7 @@ def error_of(error: BaseException, *, incident: str = "") -> RpcError:
     if row.kind == "internal":
         return _row_error(row, f"the server failed; its log has more under {incident!r}", {"incident": incident})
     named: dict[str, Json] = {"error": type(error).__name__ if type(error) in _KIND_OF else row.classes[0].__name__}
-    if isinstance(error, tuple(_WHAT)):
+    if row.kind == "not_found":
         named["what"] = next(what for cls, what in _WHAT.items() if isinstance(error, cls))
     return _row_error(row, str(error), named | dict(_facts_in(error, row)))
 

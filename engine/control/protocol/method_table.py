@@ -194,7 +194,7 @@ METHODS: Final[Mapping[str, Method]] = {
             an.AttendResult,
             "Show other clients that a user of this one looks at a question.",
             "answer",
-            ("already_settled",),
+            ("not_found", "already_settled"),
         ),
         # -- files and history
         Method("undo", an.UndoParams, an.UndoResult, "Undo the newest turn.", "full", _FORCE_ERRORS),

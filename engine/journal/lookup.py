@@ -1,0 +1,15 @@
+"""What is looked up in a journal by its id."""
+
+# pyright: reportPrivateUsage=false
+# It reads what a journal shares with its parent.
+
+from __future__ import annotations
+
+from engine.core.ids import RequestId
+from engine.journal.log import Answered, Journal
+
+
+def find_answer(journal: Journal, request_id: RequestId) -> Answered | None:
+    """Return what settled a question of a session or its sub-agents; None: it is open, or not known here."""
+    # At the top: a sub-agent's journal is dropped when it is done.
+    return journal._root._answers.find(request_id)
