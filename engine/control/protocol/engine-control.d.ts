@@ -34,7 +34,7 @@ export type ErrorData =
   | { kind: "busy"; retry: RetryAdvice; error?: string; turn_id?: unknown; status?: unknown; }
   /** The key was used with other parameters, or the turn is over. */
   | { kind: "conflict"; retry: RetryAdvice; error?: string; current?: unknown; }
-  /** The question was answered before, or withdrawn. */
+  /** The question was answered before, has expired, or was withdrawn. */
   | { kind: "already_settled"; retry: RetryAdvice; error?: string; answer?: unknown; by?: unknown; seq?: unknown; }
   /** Another engine has the session open. */
   | { kind: "elsewhere"; retry: RetryAdvice; error?: string; session_id?: unknown; host?: unknown; pid?: unknown; until?: unknown; url?: unknown; }
