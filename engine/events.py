@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from engine.core.events import DoomKind as DoomKind
     from engine.core.events import Durable as Durable
     from engine.core.events import During as During
+    from engine.core.events import Ending as Ending
     from engine.core.events import EndingCause as EndingCause
     from engine.core.events import EventBase as EventBase
     from engine.core.events import GrantScope as GrantScope
@@ -139,7 +140,7 @@ else:
                 "CONTINUE_REASONS CallAnnounced CallChanged CallDelivered CallHeartbeat CallJudged "
                 "CallProgress CallQueued CallSettled CallStarted Choice CompactionEnded CompactionOutcome "
                 "CompactionStarted CompactionTrigger ContextChanged ContinueReason Delta DoomAction "
-                "DoomDetected DoomKind Durable During EndingCause EventBase GrantScope HistoryReplaced InputAdmitted "
+                "DoomDetected DoomKind Durable During Ending EndingCause EventBase GrantScope HistoryReplaced InputAdmitted "
                 "InputEdited InputMode InputPromoted InputRemoved Live LoopContinued ModelSwitched Notice NudgeAdded Offer "
                 "PartDiscarded PartEnded PartKind PartReplaced PartStarted PermissionAnswered "
                 "PermissionAsked PromptBlocked PromptSet PromptUpdated QuestionAnswered QuestionAsked "

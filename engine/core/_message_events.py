@@ -99,12 +99,15 @@ class CallQueued(EventBase):
         tool: the registered name of the tool; the model may have used an alias.
         arguments: as the model wrote them.
         mended: repairs that were made in them: `limit: the text "5" was taken for 5`.
+        safe: whether it may run at the same time as other safe calls, or runs alone; None: from an engine that did not
+            record it.
     """
 
     call_id: CallId
     tool: str
     arguments: str
     mended: tuple[str, ...] = ()
+    safe: bool | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -180,10 +180,35 @@ class TurnEnding(EventBase):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class Ending(Value):
+    """Why a turn ended before it had finished by itself, since when, and until when its calls could clean up.
+
+    Attributes:
+        cause: what ended it; see `TurnEnding`, of which this is a copy.
+        detail: the same in words.
+        until: when the grace period of its running calls is over, in seconds since the epoch.
+        by: who cancelled it, as its host names its clients; empty: the host itself, or none did.
+        at: when the cause was written, in seconds since the epoch; 0: from an engine that did not record it.
+    """
+
+    cause: EndingCause
+    detail: str
+    until: float
+    by: str = ""
+    at: float = 0.0
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnEnded(EventBase):
-    """The turn is over, settled and saved. Nothing of it comes after this."""
+    """The turn is over, settled and saved. Nothing of it comes after this.
+
+    Attributes:
+        result: how it ended.
+        ending: what ended it early, and when, as `TurnEnding` announced it; None: it finished by itself, or by a crash.
+    """
 
     result: TurnResult
+    ending: Ending | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

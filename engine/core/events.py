@@ -78,6 +78,7 @@ from engine.core._turn_events import DoomAction as DoomAction
 from engine.core._turn_events import DoomDetected as DoomDetected
 from engine.core._turn_events import DoomKind as DoomKind
 from engine.core._turn_events import During as During
+from engine.core._turn_events import Ending as Ending
 from engine.core._turn_events import EndingCause as EndingCause
 from engine.core._turn_events import LoopContinued as LoopContinued
 from engine.core._turn_events import Notice as Notice

@@ -17,7 +17,6 @@ from engine.core.messages import (
 from engine.journal.state import (
     CallState,
     CountedRequest,
-    Ending,
     OpenCall,
     OpenPart,
     OpenStep,
@@ -82,7 +81,7 @@ def apply_delta(state: SessionState, delta: ev.Delta) -> SessionState:
 
 def note_ending(state: SessionState, event: ev.TurnEnding) -> SessionState:
     """Return *state* with why the open turn ends."""
-    ending = Ending(cause=event.cause, detail=event.detail, until=event.until, by=event.by)
+    ending = ev.Ending(cause=event.cause, detail=event.detail, until=event.until, by=event.by, at=event.time)
     return copy_with(state, turn=copy_with(require_open_turn(state, event), ending=ending))
 
 

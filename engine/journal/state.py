@@ -8,7 +8,7 @@ import attrs
 
 from engine.core.events import (
     BackgroundKind,
-    EndingCause,
+    Ending,
     InputMode,
     PartKind,
     PermissionAsked,
@@ -114,16 +114,6 @@ class OpenStep(Value):
     parts: tuple[OpenPart, ...] = ()
     calls: tuple[OpenCall, ...] = ()
     received: Received | None = None
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class Ending(Value):
-    """Why the turn is ending, and until when its calls may clean up. See `TurnEnding`."""
-
-    cause: EndingCause
-    detail: str
-    until: float
-    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False, slots=False)

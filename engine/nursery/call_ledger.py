@@ -183,7 +183,9 @@ class Ledger:
             tool, mended = prepared.tool.name, prepared.mended
             entry.safe = prepared.safe
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
-        self._journal.append(CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended))
+        self._journal.append(
+            CallQueued(call_id=call_id, tool=tool, arguments=arguments, mended=mended, safe=self._slot(entry).safe)
+        )
         if self._broken_by and entry.chained:
             self.settle(entry, _chain_broken(self._broken_by))
         return entry

@@ -96,7 +96,8 @@ async def clean_up(run: TurnRun) -> None:
     try:
         await _settle_and_save(run, timer)
         result = _result(run)
-        ended = run.journal.close(TurnEnded(result=result))
+        turn = run.journal.log.state.turn
+        ended = run.journal.close(TurnEnded(result=result, ending=None if turn is None else turn.ending))
         try:
             is_durable = await _make_durable(run, timer)
         finally:

@@ -12,6 +12,7 @@ import engine
 from engine.core.events import (
     CallSettled,
     CallStarted,
+    Ending,
     EventBase,
     PartEnded,
     PermissionAnswered,
@@ -27,7 +28,7 @@ from engine.core.events import (
 from engine.core.llm_types import TextChunk, TextStarted
 from engine.core.messages import AssistantMessage, TextPart
 from engine.core.settings import Limits, Settings
-from engine.journal.state import Ending, Idle
+from engine.journal.state import Idle
 from engine.permission.policy import Policy
 from engine.testing.fakes import SlowStore
 from engine.testing.script import Answer, Break, Pause, call, done, reasoning, text
@@ -68,13 +69,19 @@ async def test_every_watcher_learns_of_a_cancel_first(autojump_clock: MockClock)
             assert first.until == pytest.approx(first.time + 0.25)
             state = w.session.state.turn
             assert state is not None
-            assert state.ending == Ending(cause="user", detail="cancelled by the user", until=first.until)
+            assert state.ending == Ending(
+                cause="user", detail="cancelled by the user", until=first.until, at=first.time
+            )
             assert w.session.subscribe(after=w.session.state.seq).try_next() == first
         announced = []
         while (event := before.try_next()) is not None:
             announced += [event] if isinstance(event, (TurnEnding, TurnEnded)) else []
         assert announced[0] == first
         assert [type(event) for event in announced] == [TurnEnding, TurnEnded]
+        # The record has it, too: who finds the turn later knows when it was cancelled, and by whom.
+        assert w.session.events()[-1] == announced[-1]
+        assert isinstance(announced[-1], TurnEnded)
+        assert announced[-1].ending == state.ending
 
 
 async def test_finished_turn_announces_no_end(autojump_clock: MockClock) -> None:
@@ -85,6 +92,9 @@ async def test_finished_turn_announces_no_end(autojump_clock: MockClock) -> None
         while (event := watcher.try_next()) is not None:
             seen.append(type(event))
         assert TurnEnding not in seen
+        ended = w.session.events()[-1]
+        assert isinstance(ended, TurnEnded)
+        assert ended.ending is None
 
 
 async def test_longest_declared_grace_is_announced(autojump_clock: MockClock) -> None:

@@ -106,6 +106,23 @@ async def test_t3_long_tool_sends_heartbeats(autojump_clock: MockClock) -> None:
     assert {b.tool for b in beats} == {"build"}
 
 
+async def test_record_says_which_calls_run_alone(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    first = [
+        *calls("read", ("a", 0.5)),
+        *call("write", {"name": "b"}, id="w"),
+        *call("nothing", {}, id="n"),
+        *done("calls"),
+    ]
+    async with world(first, DONE, tools=bench.tools()) as w:
+        played = await w.play()
+    assert [(queued.tool, queued.safe) for queued in played.all(CallQueued)] == [
+        ("read", True),
+        ("write", False),
+        ("nothing", False),
+    ]
+
+
 async def test_t3_heartbeat_counts_pending_inputs(autojump_clock: MockClock) -> None:
     bench = Bench()
 

@@ -316,6 +316,8 @@ export interface CallQueued {
   arguments: string;
   /** repairs that were made in them: `limit: the text "5" was taken for 5`. */
   mended: string[];
+  /** whether it may run at the same time as other safe calls, or runs alone; None: from an engine that did not record it. */
+  safe: boolean | null;
 }
 
 /** A settled call, as it appears in the transcript. */
@@ -602,12 +604,18 @@ export interface Elided {
   href: string;
 }
 
-/** Why the turn is ending, and until when its calls may clean up. See `TurnEnding`. */
+/** Why a turn ended before it had finished by itself, since when, and until when its calls could clean up. */
 export interface Ending {
+  /** what ended it; see `TurnEnding`, of which this is a copy. */
   cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
+  /** the same in words. */
   detail: string;
+  /** when the grace period of its running calls is over, in seconds since the epoch. */
   until: Float;
+  /** who cancelled it, as its host names its clients; empty: the host itself, or none did. */
   by: string;
+  /** when the cause was written, in seconds since the epoch; 0: from an engine that did not record it. */
+  at: Float;
 }
 
 /** Events of a subscription, in order. */
@@ -2272,7 +2280,10 @@ export interface TurnEnded {
   path: string[];
   time: Float;
   seq: number | null;
+  /** how it ended. */
   result: TurnResult;
+  /** what ended it early, and when, as `TurnEnding` announced it; None: it finished by itself, or by a crash. */
+  ending: Ending | null;
 }
 
 /** Live: something ends the turn before it has finished by itself. Its calls are being settled from now on. */

@@ -51,8 +51,8 @@ export function fold(state, event) {
     case "arguments_delta":
       return applyDelta(state, event);
     case "turn_ending": {
-      const { cause, detail, until, by } = event;
-      return { ...state, turn: { ...openTurn(state, event), ending: { cause, detail, until, by } } };
+      const { cause, detail, until, by, time } = event;
+      return { ...state, turn: { ...openTurn(state, event), ending: { cause, detail, until, by, at: time } } };
     }
   }
   if (LIVE_EVENTS.has(event.type)) return state;
