@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from engine.core.errors import ContentFiltered as ContentFiltered
     from engine.core.errors import ContextOverflow as ContextOverflow
     from engine.core.errors import CursorInUse as CursorInUse
+    from engine.core.errors import Draining as Draining
     from engine.core.errors import EngineClosed as EngineClosed
     from engine.core.errors import EngineError as EngineError
     from engine.core.errors import InputConflict as InputConflict
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from engine.core.errors import QuotaExhausted as QuotaExhausted
     from engine.core.errors import RateLimited as RateLimited
     from engine.core.errors import RequestNotFound as RequestNotFound
+    from engine.core.errors import ServerOffline as ServerOffline
     from engine.core.errors import SessionBusy as SessionBusy
     from engine.core.errors import SessionElsewhere as SessionElsewhere
     from engine.core.errors import SessionError as SessionError
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from engine.core.errors import TurnNotEnded as TurnNotEnded
     from engine.core.errors import TurnOver as TurnOver
     from engine.core.errors import TurnParked as TurnParked
+    from engine.core.errors import Unauthorized as Unauthorized
     from engine.core.errors import UndoConflict as UndoConflict
     from engine.core.errors import UndoIncomplete as UndoIncomplete
     from engine.core.errors import UnknownModel as UnknownModel
@@ -55,13 +58,14 @@ else:
         __name__,
         {
             "engine.core.errors": (
-                "AlreadyAnswered AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered ContextOverflow "
-                "CursorInUse EngineClosed EngineError InputConflict InputNotFound InvalidArguments InvalidRequest "
-                "JournalCorrupt MediaTooLarge MessageNotFound ModelNotFound NothingParked NothingToUndo "
-                "Overloaded ProviderError ProviderProtocolError QuotaExhausted RateLimited RequestNotFound "
-                "SessionBusy SessionElsewhere SessionError SessionNotFound SignatureRejected SnapshotError "
-                "StoreCorrupt StoreError StoreMismatch StreamTimeout SubAgentRefused ToolError TurnNotEnded "
-                "TurnOver TurnParked UndoConflict UndoIncomplete UnknownModel WrongTask WrongThread"
+                "AlreadyAnswered AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered "
+                "ContextOverflow CursorInUse Draining EngineClosed EngineError InputConflict InputNotFound "
+                "InvalidArguments InvalidRequest JournalCorrupt MediaTooLarge MessageNotFound ModelNotFound "
+                "NothingParked NothingToUndo Overloaded ProviderError ProviderProtocolError QuotaExhausted "
+                "RateLimited RequestNotFound ServerOffline SessionBusy SessionElsewhere SessionError "
+                "SessionNotFound SignatureRejected SnapshotError StoreCorrupt StoreError StoreMismatch "
+                "StreamTimeout SubAgentRefused ToolError TurnNotEnded TurnOver TurnParked Unauthorized "
+                "UndoConflict UndoIncomplete UnknownModel WrongTask WrongThread"
             ),
         },
     )

@@ -37,6 +37,7 @@ PUBLIC = (
     "engine.permission",
     "engine.prompt",
     "engine.compaction",
+    "engine.client",
     "engine.control",
     "engine.export",
     "engine.testing",

@@ -77,6 +77,7 @@ LAYERS = (
     "control.transport",
     "control.service",
     "control",
+    "client",
     "cli.terminal",
     "cli.flags",
     "cli.turn",

@@ -25,6 +25,7 @@ FACADES = (
     "engine.config",
     "engine.errors",
     "engine.events",
+    "engine.client",
     "engine.control",
     "engine.export",
     "engine.hooks",

@@ -12,7 +12,7 @@ import trio
 from engine.control.control_methods import Caller, Followed
 from engine.control.engine_changes import EngineChanges
 from engine.control.engine_lookups import EngineLookups
-from engine.control.engine_reads import EngineReads, head_of, status_of
+from engine.control.engine_reads import EngineReads, SessionRecord, head_of, status_of
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.server_methods import ServerStatusResult
 from engine.control.protocol.watch_methods import (
@@ -86,25 +86,31 @@ class EngineMethods:
         if record.live is not None:
             cursor = follow(record.live.journal, after)
             return Followed(cursor, SubscribeResult(sub="", head=head, mode="live"), family_snapshot)
-        seq = after.seq if isinstance(after, Position) and after.epoch == self.epoch else after
-        if not isinstance(seq, int):
-            seq = record.state.seq
-        source = _StoredSource(self, SessionId(params.session_id), seq)
+        source = _StoredSource(self, SessionId(params.session_id), *self._stored_begin(record, after))
         return Followed(source, SubscribeResult(sub="", head=head, mode="stored"), family_snapshot)
+
+    def _stored_begin(self, record: SessionRecord, after: Position | int | None) -> tuple[int, Resync | None]:
+        """Return after which event a cursor over a stored session begins, and the snapshot before that, if it needs one."""
+        state = record.state
+        if after is None:
+            return state.seq, None
+        seq = after if isinstance(after, int) else after.seq
+        is_foreign = isinstance(after, Position) and (
+            after.epoch != self.epoch or after.session_id not in {"", state.session_id}
+        )
+        if is_foreign or not 0 <= seq <= state.seq:
+            return state.seq, self._stored_resync(state)
+        return seq, None
+
+    def _stored_resync(self, state: SessionState) -> Resync:
+        position = Position(session_id=state.session_id, epoch=self.epoch, seq=state.seq)
+        return Resync(session_id=state.session_id, epoch=self.epoch, seq=state.seq, state=state, position=position)
 
     async def _snapshot(self, params: SnapshotParams) -> FamilySnapshot:
         record = await self._reads.record(params.session_id)
         if record.live is not None:
             return family_snapshot(follow(record.live.journal).snapshot(), tail=params.tail)
-        position = Position(session_id=record.state.session_id, epoch=self.epoch, seq=record.state.seq)
-        resync = Resync(
-            session_id=record.state.session_id,
-            epoch=self.epoch,
-            seq=record.state.seq,
-            state=record.state,
-            position=position,
-        )
-        return family_snapshot(resync, tail=params.tail)
+        return family_snapshot(self._stored_resync(record.state), tail=params.tail)
 
     async def export(self, session_id: str, form: Format) -> str:
         """Return a session as a document. A checkpoint. Raises errors of the engine."""
@@ -185,8 +191,9 @@ def _member(state: SessionState, *, depth: int, call_id: CallId | None = None) -
 class _StoredSource:
     """The durable events of a session that is not open here, from the store; live, once it is open here."""
 
-    def __init__(self, methods: EngineMethods, session_id: SessionId, seq: int) -> None:
+    def __init__(self, methods: EngineMethods, session_id: SessionId, seq: int, resync: Resync | None) -> None:
         self._methods = methods
+        self._resync = resync
         self._session_id = session_id
         self._seq = seq
         self._watch = methods.watch_stored(session_id, seq)
@@ -201,6 +208,10 @@ class _StoredSource:
 
     async def __anext__(self) -> JournalEntry | Resync:
         """Return the next event. A checkpoint; if cancelled, it is returned next time."""
+        if self._resync is not None:
+            await trio.lowlevel.checkpoint()
+            resync, self._resync = self._resync, None
+            return resync
         while self._live is None:
             with trio.move_on_after(_LOOK_AGAIN):
                 event = await self._watch.__anext__()

@@ -303,3 +303,35 @@ class StoreMismatch(StoreError):
     def __init__(self, message: str, *, is_newer: bool = False) -> None:
         super().__init__(message)
         self.is_newer = is_newer
+
+
+class ServerOffline(EngineError):
+    """No server answers, or the connection ended for good; a request may have been carried out all the same if it says so."""
+
+
+class Unauthorized(EngineError):
+    """The server refuses the token, or does not allow that to its role: get another token.
+
+    Attributes:
+        role: what the connection may do; empty: nothing.
+        needed: the role that the request needs; empty: any.
+    """
+
+    def __init__(self, message: str, *, role: str = "", needed: str = "") -> None:
+        super().__init__(message)
+        self.role = role
+        self.needed = needed
+
+
+class Draining(EngineError):
+    """The server is about to end, and begins nothing new: send the same prompt with the same key to its successor.
+
+    Attributes:
+        until: when it ends, in seconds since the epoch.
+        successor: the address of another server; None: the same as its own, a moment later.
+    """
+
+    def __init__(self, message: str, *, until: float, successor: str | None = None) -> None:
+        super().__init__(message)
+        self.until = until
+        self.successor = successor

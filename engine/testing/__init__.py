@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from engine.testing.fakes import ScriptedSnapshots as ScriptedSnapshots
     from engine.testing.fakes import SlowStore as SlowStore
     from engine.testing.fakes import TrioClock as TrioClock
+    from engine.testing.fault_proxy import FaultProxy as FaultProxy
     from engine.testing.harness import Run as Run
     from engine.testing.harness import Scenario as Scenario
     from engine.testing.harness import play as play
@@ -55,6 +56,7 @@ else:
             "engine.testing.cancel_points": "Injection WAYS",
             "engine.testing.fake_tools": "FakeTools",
             "engine.testing.fakes": "CountingIds ScriptedKeeper ScriptedSnapshots SlowStore TrioClock",
+            "engine.testing.fault_proxy": "FaultProxy",
             "engine.testing.harness": "Run Scenario play",
             "engine.testing.http_server": "ScriptedServer",
             "engine.testing.invariants": "Evidence check check_transcript",

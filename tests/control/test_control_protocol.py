@@ -288,6 +288,8 @@ def one_of(cls: type[errors.EngineError]) -> errors.EngineError:
         errors.UndoConflict: errors.UndoConflict("changed", ("a", "b")),
         errors.RateLimited: errors.RateLimited("slow down", retry_after=3.0),
         errors.AlreadyAnswered: errors.AlreadyAnswered("settled", answer="once", by="ada", seq=4),
+        errors.Draining: errors.Draining("soon", until=8.0, successor="http://h"),
+        errors.Unauthorized: errors.Unauthorized("no", role="read", needed="full"),
     }
     return special.get(cls) or cls("what happened")
 

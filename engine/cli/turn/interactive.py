@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, Literal, assert_never
+from typing import Final, Literal, Protocol, assert_never
 
 import attrs
 import trio
@@ -15,6 +15,7 @@ from engine.cli.turn.question_prompts import (
     answer_prompt,
     parse_answer,
     parse_choices,
+    permission_detail,
     permission_question,
     recovery_question,
     requester_line,
@@ -23,14 +24,21 @@ from engine.cli.turn.question_prompts import (
 from engine.cli.turn.screen import Screen
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
 from engine.core.events import (
+    CallQueued,
+    Durable,
+    Live,
     PermissionAnswered,
     PermissionAsked,
     QuestionAnswered,
     QuestionAsked,
     RecoveryAnswered,
     RecoveryAsked,
+    RetryScheduled,
+    TurnStarted,
 )
-from engine.session.answer_types import Answer, Reject
+from engine.core.ids import CallId, SessionId
+from engine.journal.state import Resync
+from engine.session.answer_types import Answer, Recovery, Reject
 from engine.session.turn import Turn
 
 _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
@@ -38,6 +46,22 @@ _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
     **dict.fromkeys(("s", "stop"), "stop"),
 }
 _KEYBOARD_CLOSED: Final = Reject(feedback="the user can't answer: standard input is closed")
+
+
+class Answerable(Protocol):
+    """What gets the answers: a turn here, or a session of a server."""
+
+    async def reply(self, request_id: str, answer: Answer, /) -> None:
+        """Answer a question for permission. Raises `RequestNotFound`, `ConfigError`."""
+        ...
+
+    async def answer(self, request_id: str, /, *answers: str) -> None:
+        """Answer a tool's question. Raises `RequestNotFound`."""
+        ...
+
+    async def recover(self, request_id: str, how: Recovery, /, *, model: str | None = None) -> None:
+        """Decide how to continue after a failed request. Raises `RequestNotFound`, `ConfigError`."""
+        ...
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -49,13 +73,38 @@ class Dialogue:
     deny such calls.
     """
 
-    turn: Turn
+    turn: Answerable
     keyboard: Keyboard
     screen: Screen
     _open: list[tuple[OpenQuestion, str]] = attrs.field(factory=list[tuple[OpenQuestion, str]], init=False)
     _is_shown: bool = attrs.field(default=False, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _question_added: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
+    # For sub-agents: the arguments of the calls that started them.
+    _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
+
+    def feed(self, event: Durable | Live | Resync) -> None:
+        """Take from *event* what concerns questions. Not a checkpoint."""
+        match event:
+            case CallQueued():
+                self._arguments[event.call_id] = event.arguments
+            case TurnStarted():
+                # A question of a sub-agent quotes the task that it works on.
+                self._task_arguments[event.session_id] = (
+                    "" if event.call_id is None else self._arguments.get(event.call_id, "")
+                )
+            case PermissionAsked():
+                detail = permission_detail(event, self._arguments.get(event.call_id, ""))
+                self.ask(event, detail, self._task_arguments.get(event.session_id, ""))
+            case RecoveryAsked() | QuestionAsked():
+                self.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
+            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
+                self.answered(event)
+            case RetryScheduled():
+                self.screen.add_lines("  (Enter retries now)\n")
+            case _:
+                pass
 
     def ask(self, request: OpenQuestion, detail: str = "", task_arguments: str = "") -> None:
         """Show a question as soon as no other one is open. Not a checkpoint.
@@ -85,14 +134,7 @@ class Dialogue:
 
     async def run(self) -> None:
         """Handle typed lines until cancelled; after the last one, reject every question. Always a checkpoint."""
-        while (line := await self.keyboard.read_line()) is not None:
-            self.screen.line_was_typed()
-            if self._is_shown:
-                await self._answer(line)
-            elif line.strip():
-                self._steer(line)
-            else:  # Enter alone, during the wait before a retry
-                self.turn.skip_wait()
+        await self.read_lines()
         self._is_closed = True
         # No more answers can come: a question left open would block the turn for good.
         while True:
@@ -101,6 +143,19 @@ class Dialogue:
             # Nothing is awaited between the last check and this line, so no question is missed.
             self._question_added = trio.Event()
             await self._question_added.wait()
+
+    async def read_lines(self) -> None:
+        """Handle typed lines until the keyboard is closed. Always a checkpoint."""
+        while (line := await self.keyboard.read_line()) is not None:
+            self.screen.line_was_typed()
+            if self._is_shown:
+                await self._answer(line)
+            else:
+                await self.handle_line(line)
+
+    async def handle_line(self, line: str) -> None:
+        """Handle a line that answers no question. A checkpoint."""
+        raise NotImplementedError
 
     def _show(self) -> None:
         if self._is_closed:  # `run` rejects it instead
@@ -182,7 +237,19 @@ class Dialogue:
         self._open = [(other, text) for other, text in self._open if other is not request]
         self._is_shown = False
 
-    def _steer(self, line: str) -> None:
+
+@attrs.define(eq=False, kw_only=True)
+class TurnDialogue(Dialogue):
+    """The dialogue about a turn of this process: other lines go to the model."""
+
+    turn: Turn
+
+    async def handle_line(self, line: str) -> None:
+        """Send a line to the model; Enter alone, during the wait before a retry, ends that. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        if not line.strip():
+            self.turn.skip_wait()
+            return
         try:
             self.turn.steer(line)
         except TurnOver:

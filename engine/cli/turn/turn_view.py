@@ -18,7 +18,6 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
-from engine.core.ids import CallId, SessionId
 from engine.journal.state import Resync
 from engine.process.kill_tree import find_marked
 from engine.process.subreaper import end_adopted, find_adopted, is_subreaper
@@ -53,9 +52,6 @@ class TurnView:
     is_saved: bool = attrs.field(kw_only=True)
     _screen: Screen = attrs.field(init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
-    _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
-    # For sub-agents: the arguments of the calls that started them.
-    _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
     _cancel: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     # Monotonic: the wall clock may be set during the turn.
@@ -97,9 +93,9 @@ class TurnView:
         async with trio.open_nursery() as nursery:
             dialogue: Dialogue | None = None
             if self._keyboard is not None:
-                from engine.cli.turn.interactive import Dialogue
+                from engine.cli.turn.interactive import TurnDialogue
 
-                dialogue = Dialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
+                dialogue = TurnDialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
             async for event in turn:
                 self._tally.feed(event)
@@ -109,33 +105,9 @@ class TurnView:
                     continue
                 self._screen.show(event)
                 if dialogue is not None:
-                    self._converse(dialogue, event)
+                    dialogue.feed(event)
             # The dialogue waits for further lines until it is cancelled.
             nursery.cancel_scope.cancel(reason="the turn is over")
-
-    def _converse(self, dialogue: Dialogue, event: ev.Durable | ev.Live | Resync) -> None:
-        """Pass events about questions to the dialogue."""
-        match event:
-            case ev.CallQueued():
-                self._arguments[event.call_id] = event.arguments
-            case ev.TurnStarted():
-                # A question of a sub-agent quotes the task that it works on.
-                self._task_arguments[event.session_id] = (
-                    "" if event.call_id is None else self._arguments.get(event.call_id, "")
-                )
-            case ev.PermissionAsked():
-                from engine.cli.turn.question_prompts import permission_detail
-
-                detail = permission_detail(event, self._arguments.get(event.call_id, ""))
-                dialogue.ask(event, detail, self._task_arguments.get(event.session_id, ""))
-            case ev.RecoveryAsked() | ev.QuestionAsked():
-                dialogue.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
-            case ev.PermissionAnswered() | ev.RecoveryAnswered() | ev.QuestionAnswered():
-                dialogue.answered(event)
-            case ev.RetryScheduled():
-                self._screen.add_lines("  (Enter retries now)\n")
-            case _:
-                pass
 
     async def _finish(self, result: ev.TurnResult) -> int:
         """Print the summary and return the exit code. Always a checkpoint."""

@@ -69,6 +69,8 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
                 errors.WrongThread,
                 errors.WrongTask,
                 errors.CursorInUse,
+                # Raised by clients.
+                errors.ServerOffline,
             ),
         ),
         ErrorKind(
@@ -80,7 +82,11 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
         ),
         ErrorKind(kind="not_ready", code=-32002, meaning="The first message must be `hello`."),
         ErrorKind(
-            kind="forbidden", code=-32003, meaning="The connection's role does not allow it.", facts=("role", "needed")
+            kind="forbidden",
+            code=-32003,
+            meaning="The connection's role does not allow it.",
+            facts=("role", "needed"),
+            classes=(errors.Unauthorized,),
         ),
         ErrorKind(
             kind="not_found",
@@ -140,7 +146,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             meaning="The server is about to end.",
             retry="same_key",
             facts=("until", "successor"),
-            classes=(errors.EngineClosed,),
+            classes=(errors.EngineClosed, errors.Draining),
         ),
         ErrorKind(
             kind="unsupported",
@@ -225,6 +231,11 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
 
 _KIND_OF: Final = {cls: row for row in ERROR_KINDS.values() for cls in row.classes}
 _CLASS_OF: Final = {cls.__name__: cls for cls in _KIND_OF}
+# What clients raise for kinds that servers report without naming a class.
+_CLASS_OF_KIND: Final[Mapping[str, type[errors.EngineError]]] = {
+    "forbidden": errors.Unauthorized,
+    "draining": errors.Draining,
+}
 _WHAT: Final[Mapping[type[errors.EngineError], str]] = {
     errors.SessionNotFound: "session",
     errors.MessageNotFound: "message",
@@ -306,8 +317,8 @@ def _facts_in(error: BaseException, row: ErrorKind) -> Iterator[tuple[str, Json]
 def exception_of(error: RpcError) -> errors.EngineError:
     """Return the exception that a client raises: the engine's own class where there is one, else a `Refusal`."""
     data = error.data if isinstance(error.data, dict) else {}
-    cls = _CLASS_OF.get(str(data.get("error")))
     kind = str(data.get("kind"))
+    cls = _CLASS_OF.get(str(data.get("error"))) or _CLASS_OF_KIND.get(kind)
     if cls is None:
         facts = {name: value for name, value in data.items() if name != "kind"}
         return Refusal(kind if kind in ERROR_KINDS else "internal", error.message, **facts)
