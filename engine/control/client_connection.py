@@ -23,7 +23,7 @@ from engine.control.protocol.server_methods import RpcCancelParams, RpcCancelRes
 from engine.control.protocol.server_side import Call, Incoming, ServerSide, note_text
 from engine.control.protocol.watch_methods import TickNote
 from engine.control.protocol.wire_converter import Params
-from engine.control.transport.message_transport import MessageTransport, TransportClosed
+from engine.control.transport.message_transport import STALLED, MessageTransport, TransportClosed
 from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
 from engine.nursery.cleanup import close_bounded
@@ -33,17 +33,19 @@ RESTART: Final = 1012
 BAD_HELLO: Final = 4400
 BAD_TOKEN: Final = 4401
 REVOKED: Final = 4403
-STALLED: Final = 4408
 TOO_FAST: Final = 4429
 
 HELLO_SECONDS: Final = 5.0
 HEARTBEAT: Final = 15.0
-STALL_SECONDS: Final = 30.0
 _CLOSING: Final = 3.0
-_FRAME: Final = 64 * 1024
-# Answers that a client has not read. Requests in flight are bounded, so these are to what it sent in error.
+# Answers that a client has not read. Those to its requests are bounded, so the others are to what it sent in error.
 _MOST_ANSWERS: Final = 256
+_MOST_UNREAD: Final = 16 << 20
 _REQUESTS_PER_SECOND: Final = 100
+# Of messages of any kind: above the limit for requests, these are refused; a flood is not answered at all.
+_MESSAGES_PER_SECOND: Final = 1000
+# Why the protocol's rules end a connection.
+_REASONS: Final = {1009: "the message is too large", BAD_HELLO: "the hello is not valid"}
 
 _log = logging.getLogger("engine.control")
 
@@ -81,6 +83,7 @@ class ClientConnection:
     Attributes:
         id: its name in `by` and in lists of clients.
         login: what its credentials give; None until `hello`, for browsers.
+        peer: the address of the other side; empty: this machine's own socket.
         client_name: of the program, from its `hello`.
         since: when it connected.
         instance: of the program, from its `hello`: the same after it has reconnected; empty: it does not say.
@@ -88,11 +91,19 @@ class ClientConnection:
     """
 
     def __init__(
-        self, transport: MessageTransport, service: Service, *, connection_id: str, login: Login | None, since: float
+        self,
+        transport: MessageTransport,
+        service: Service,
+        *,
+        connection_id: str,
+        login: Login | None,
+        since: float,
+        peer: str = "",
     ) -> None:
         """Make it of an open transport, which it closes."""
         self.id = connection_id
         self.login = login
+        self.peer = peer
         self.client_name = ""
         self.since = since
         self.instance = ""
@@ -103,11 +114,13 @@ class ClientConnection:
         self._scope = trio.CancelScope()
         self._close: tuple[int, str] = (1000, "")
         self._answers: deque[str] = deque()
+        self._unread = 0
         self._sending = trio.StrictFIFOLock()
         self._running: dict[RpcId, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._last_sent = self._last_received = trio.current_time()
         self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
+        self._messages = RateLimit(_MESSAGES_PER_SECOND, now=trio.current_time)
 
     @property
     def role(self) -> Role | None:
@@ -177,7 +190,17 @@ class ClientConnection:
                 self._close = (end.code, end.reason)
                 return
             self._last_received = trio.current_time()
-            self._handle(self._side.receive(text))
+            incoming = self._side.receive(text)
+            self._messages.add("", 1 + len(incoming.calls))
+            if self._messages.is_over(""):
+                self._close = (TOO_FAST, f"more than {_MESSAGES_PER_SECOND} messages in a second")
+                return
+            self._handle(incoming)
+            if incoming.close is not None:
+                # The error goes first: it says what was wrong.
+                await self._flush()
+                self._close = (incoming.close, _REASONS[incoming.close])
+                return
 
     def _handle(self, incoming: Incoming) -> None:
         """Start what a frame asks for. Not a checkpoint, so that pings are answered whatever the requests do."""
@@ -188,16 +211,13 @@ class ClientConnection:
         for note in incoming.notes:
             if isinstance(note, RpcCancelParams):
                 self._cancel_call(note.id)
-        if incoming.close is not None:
-            self.close(incoming.close, "the message is too large")
 
     def _start_call(self, call: Call) -> None:
-        self._requests.add("")
-        if self._requests.is_over(""):
-            limit = _REQUESTS_PER_SECOND
-            refusal = Refusal("rate_limited", f"more than {limit} requests in a second", retry_after=1.0)
+        refusal = self._refusal()
+        if refusal is not None:
             self._answer_soon(self._side.fail(call, refusal))
             return
+        self._requests.add("")
         match call.params:
             case HelloParams() as hello:
                 self._say_hello(call, hello)
@@ -209,6 +229,17 @@ class ClientConnection:
                 assert self._nursery is not None
                 scope = self._running[call.id] = trio.CancelScope()
                 self._nursery.start_soon(self._run_call, call, scope)
+
+    def _refusal(self) -> Refusal | None:
+        """Return why the next request is not run, if it is not."""
+        if self._requests.is_over(""):
+            limit = _REQUESTS_PER_SECOND
+            return Refusal("rate_limited", f"more than {limit} requests in a second", retry_after=1.0)
+        # An answer that was not read counts like a request that runs: else a client that reads nothing fills the memory.
+        limit = self._service.limits.in_flight
+        if len(self._answers) + len(self._running) >= limit or self._unread > _MOST_UNREAD:
+            return Refusal("overloaded", "read the answers before you send more requests", limit=limit)
+        return None
 
     def _say_hello(self, call: Call, hello: HelloParams) -> None:
         try:
@@ -233,7 +264,7 @@ class ClientConnection:
             text = self._side.fail(call, Refusal("cancelled", "the request was cancelled"))
         self._running.pop(call.id, None)
         if text is not None:
-            self._answers.append(text)
+            self._keep(text)
             await self._flush()
 
     def _cancel_call(self, key: RpcId) -> bool:
@@ -252,9 +283,13 @@ class ClientConnection:
         if len(self._answers) >= _MOST_ANSWERS:
             self.close(STALLED, "the answers are not read")
             return
-        self._answers.append(text)
+        self._keep(text)
         if len(self._answers) == 1:
             self._nursery.start_soon(self._flush)
+
+    def _keep(self, text: str) -> None:
+        self._answers.append(text)
+        self._unread += len(text)
 
     def close_soon(self, code: int, reason: str) -> None:
         """Close the connection after the answers that are waiting. Not a checkpoint."""
@@ -272,17 +307,15 @@ class ClientConnection:
 
     async def _send_answers(self) -> None:
         while self._answers:
-            await self._send(self._answers.popleft())
+            text = self._answers.popleft()
+            await self._send(text)
+            self._unread -= len(text)
 
     async def _send(self, text: str) -> None:
-        # For each frame of the transport: a long answer over a slow line is not a stall.
-        with trio.move_on_after(STALL_SECONDS * (1 + len(text) // _FRAME)) as scope:  # noqa: ASYNC912  # the transport's send
-            try:
-                await self._transport.send(text)
-            except TransportClosed as end:
-                self.close(end.code, end.reason)
-        if scope.cancelled_caught:
-            self.close(STALLED, "nothing was read for too long")
+        try:
+            await self._transport.send(text)
+        except TransportClosed as end:
+            self.close(end.code, end.reason)
         self._last_sent = trio.current_time()
 
     # -- liveness ------------------------------------------------------------------------
@@ -299,4 +332,8 @@ class ClientConnection:
             if trio.current_time() - self._last_received >= 3 * HEARTBEAT:
                 self.close(STALLED, "no tick was answered")
             elif trio.current_time() - self._last_sent >= HEARTBEAT:
-                await self.send_note("tick", TickNote(time=self._service.now(), heads=self._service.heads(self)))
+                await self.send_next(self._tick)
+
+    def _tick(self) -> str:
+        """Return a tick. Asked when it is its turn: an event that went out before it would make it wrong."""
+        return note_text("tick", TickNote(time=self._service.now(), heads=self._service.heads(self)))

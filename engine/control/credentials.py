@@ -15,7 +15,7 @@ from typing import Final, final
 
 import attrs
 
-from engine.control.protocol.handshake import Role
+from engine.control.protocol.handshake import Role, may
 
 LINK_SECONDS: Final = 600.0
 SOCKET_SECONDS: Final = 30.0
@@ -74,20 +74,23 @@ class ClientCredentials:
         self._sockets: dict[str, _Expiring] = {}
 
     def set_tokens(self, logins: Mapping[str, Login]) -> frozenset[str]:
-        """Replace the tokens by *logins*, by digest; return the names that are revoked by that.
+        """Replace the tokens by *logins*, by digest; return the names of those that are revoked, or have a lower role now.
 
-        Keys and tickets of a revoked token end with it.
+        Keys and tickets of a token that has lost its role end with it.
         """
-        before = {login.name for login in self._tokens.values()}
+        roles = {login.name: login.role for login in logins.values()}
+
+        def is_lost(login: Login) -> bool:
+            # A key may give less than its token, but no more.
+            return login.name not in roles or not may(roles[login.name], login.role)
+
+        revoked = frozenset(login.name for login in self._tokens.values() if is_lost(login))
         self._tokens = dict(logins)
-        valid = set(logins.values())
-        revoked = before - {login.name for login in valid}
         for secrets in (self._keys, self._links, self._sockets):
             for digest, entry in list(secrets.items()):
-                # A key may give less than its token, but not the role that its token has lost.
-                if entry.login.name in revoked or not any(entry.login.name == login.name for login in valid):
+                if is_lost(entry.login):
                     del secrets[digest]
-        return frozenset(revoked)
+        return revoked
 
     def log_in(self, secret: str) -> Login | None:
         """Return what the token or key *secret* gives; None: it is not valid."""
@@ -165,11 +168,11 @@ class RateLimit:
         self._turn()
         return self._counts.get(self._key(name), 0) >= self._most
 
-    def add(self, name: str) -> None:
-        """Count one."""
+    def add(self, name: str, count: int = 1) -> None:
+        """Count one, or *count*."""
         self._turn()
         key = self._key(name)
-        self._counts[key] = self._counts.get(key, 0) + 1
+        self._counts[key] = self._counts.get(key, 0) + count
 
     def _key(self, name: str) -> str:
         return name if name in self._counts or len(self._counts) < self._most_names else ""

@@ -11,6 +11,7 @@ import attrs
 from engine.control.protocol.server_side import LARGEST_MESSAGE
 from engine.control.protocol.wire_converter import Elided, to_json
 from engine.core import events as ev
+from engine.core.ids import CallId
 from engine.journal.codec import encode_event
 from engine.journal.json_converter import TAGS
 from engine.journal.json_text import to_json_text
@@ -69,6 +70,8 @@ class EventTexts:
             if len(self._texts) > _KEPT_TEXTS:
                 self._texts.popitem(last=False)
         text = cached[1]
+        # Deltas stay: they concatenate to the text of their part, and could not be fetched from elsewhere.
+        elide = 0 if isinstance(entry, _DELTAS) else elide
         if len(text) <= min(elide or LARGEST_MESSAGE, LARGEST_MESSAGE // 2):
             return text
         after = (entry.seq or 1) - 1
@@ -85,12 +88,16 @@ class Batch:
         resync: comes after them, in a message of its own.
     """
 
-    entries: list[Entry] = attrs.field(factory=list[Entry])
-    resync: Resync | None = None
-    _size: int = 0
+    _texts: EventTexts
+    _elide: int = 0
+    entries: list[Entry] = attrs.field(factory=list[Entry], init=False)
+    resync: Resync | None = attrs.field(default=None, init=False)
+    _size: int = attrs.field(default=0, init=False)
     # The text of the delta at the end, joined once: adding each piece to one string would be quadratic.
-    _open: ev.Delta | None = None
-    _pieces: list[str] = attrs.field(factory=list[str])
+    _open: ev.Delta | None = attrs.field(default=None, init=False)
+    _pieces: list[str] = attrs.field(factory=list[str], init=False)
+    # The place of each call's progress.
+    _progress: dict[CallId, int] = attrs.field(factory=dict[CallId, int], init=False)
 
     @property
     def is_empty(self) -> bool:
@@ -111,28 +118,40 @@ class Batch:
         """Add an event; a delta that continues the last one is merged with it, and progress with older progress of its call."""
         if isinstance(entry, Resync):
             self.resync = entry
-            return
-        if isinstance(entry, _DELTAS):
-            self._size += len(entry.text)
-            if self._continues(entry):
-                self._pieces.append(entry.text)
-                return
-            self._join()
-            self._open, self._pieces = entry, [entry.text]
+        elif isinstance(entry, _DELTAS):
+            self._add_delta(entry)
+        elif isinstance(entry, ev.CallProgress):
+            self._add_progress(entry)
         else:
             self._join()
-            last = self.entries[-1] if self.entries else None
-            if (
-                isinstance(entry, ev.CallProgress)
-                and isinstance(last, ev.CallProgress)
-                and last.call_id == entry.call_id
-            ):
-                self.entries.pop()
-        self.entries.append(entry)
+            self.entries.append(entry)
+            # Encoded now, once for all subscribers: only its text shows how large it is.
+            self._size += len(self._texts.text(entry, self._elide))
 
-    def _continues(self, entry: ev.Delta) -> bool:
+    def _add_delta(self, delta: ev.Delta) -> None:
+        self._size += len(delta.text)
         first = self._open
-        return first is not None and (type(first), first.part_id) == (type(entry), entry.part_id)
+        if first is not None and (type(first), first.part_id) == (type(delta), delta.part_id):
+            self._pieces.append(delta.text)
+            return
+        self._join()
+        self._open, self._pieces = delta, [delta.text]
+        self.entries.append(delta)
+
+    def _add_progress(self, progress: ev.CallProgress) -> None:
+        """Add progress: the newest message of each call, with the end of its output in between."""
+        self._join()
+        place = self._progress.get(progress.call_id)
+        if place is None:
+            self._progress[progress.call_id] = len(self.entries)
+            self.entries.append(progress)
+            self._size += len(progress.output)
+            return
+        older = self.entries[place]
+        assert isinstance(older, ev.CallProgress)
+        output = (older.output + progress.output)[-_MOST_OUTPUT:]
+        self._size += len(output) - len(older.output)
+        self.entries[place] = attrs.evolve(progress, message=progress.message or older.message, output=output)
 
     def _join(self) -> None:
         if self._open is not None and len(self._pieces) > 1:
@@ -148,7 +167,7 @@ class Batch:
             if isinstance(entry, Resync) or wanted(entry):
                 self.add(entry)
 
-    def texts(self, texts: EventTexts, elide: int) -> tuple[str, ...]:
+    def texts(self) -> tuple[str, ...]:
         """Return the JSON of its events, to which none can be added then."""
         self._join()
-        return tuple([texts.text(entry, elide) for entry in self.entries])
+        return tuple([self._texts.text(entry, self._elide) for entry in self.entries])

@@ -87,8 +87,12 @@ class EventStream:
         while True:
             await trio.sleep_until(self._last_sent + HEARTBEAT)
             if trio.current_time() - self._last_sent >= HEARTBEAT:
-                heads = {self._subscription.id: self._subscription.seq}
-                await self.send_note("tick", TickNote(time=self._now(), heads=heads))
+                await self.send_next(self._tick)
+
+    def _tick(self) -> str:
+        """Return a tick. Asked when it is its turn: an event that went out before it would make it wrong."""
+        heads = {self._subscription.id: self._subscription.seq}
+        return note_text("tick", TickNote(time=self._now(), heads=heads))
 
 
 def stream_params(session_id: str, head: RequestHead) -> SubscribeParams:

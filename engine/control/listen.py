@@ -246,6 +246,8 @@ class _Acceptor:
         self._open += 1
         try:
             await HttpConnection(stream, self._allowed, HttpApi(self._server, _peer(stream))).serve()
+        except Exception as error:  # noqa: BLE001  # a fault ends one connection, and neither the server nor its host
+            self._server.incident(error)
         finally:
             self._open -= 1
 
@@ -255,7 +257,10 @@ class _Acceptor:
             await trio.aclose_forcefully(stream)
             return
         transport = LineTransport(stream, message_bytes=self._server.limits.message_bytes)
-        await self._server.run_connection(transport, _OWNER)
+        try:
+            await self._server.run_connection(transport, _OWNER)
+        except Exception as error:  # noqa: BLE001  # as above
+            self._server.incident(error)
 
 
 def _peer(stream: trio.abc.Stream) -> str:

@@ -39,6 +39,7 @@ class Subscription:
     Attributes:
         id: names it in notifications.
         session_id: the session.
+        seq: the last event of the session itself that was sent; the cursor may be ahead, with a message that waits.
         position: where the client is, as text that it can continue from.
     """
 
@@ -62,17 +63,13 @@ class Subscription:
         """
         self.id = subscription_id
         self.session_id: SessionId = SessionId(params.session_id)
+        self.seq: int = cursor.position.seq
         self.position: str = encode_position(cursor.position)
         self._params = params
         self._cursor = cursor
         self._texts = texts
         self._snapshot = snapshot
         self._next_live = trio.current_time()
-
-    @property
-    def seq(self) -> int:
-        """The last event of the session itself that was sent."""
-        return self._cursor.position.seq
 
     async def run(self, sink: NoteSink, head: SessionHead) -> None:
         """Send the head, then the events as they come. A checkpoint; it ends with the session, or if cancelled."""
@@ -88,7 +85,7 @@ class Subscription:
 
     async def _next_batch(self) -> Batch | None:
         """Wait for something to send; for more, while it is only live events and the last ones have just gone out."""
-        batch = Batch()
+        batch = Batch(self._texts, self._params.elide)
         while batch.is_empty:
             try:
                 self._add(batch, await self._cursor.__anext__())
@@ -105,12 +102,14 @@ class Subscription:
     def _take(self, batch: Batch) -> str:
         """Return the next message, with all that has come while the connection was busy. Not a checkpoint."""
         batch.add_ready(self._cursor, self._wants)
-        events = batch.texts(self._texts, self._params.elide)
-        self.position = encode_position(self._cursor.position)
+        events = batch.texts()
+        position = self._cursor.position
+        self.seq, self.position = position.seq, encode_position(position)
         return events_text(self.id, self.position, events)
 
     def _take_resync(self, resync: Resync) -> str:
         snapshot = self._snapshot(resync)
+        self.seq = resync.seq
         self.position = snapshot.position
         return note_text("resync", ResyncNote(sub=self.id, snapshot=snapshot))
 

@@ -411,9 +411,9 @@ export interface ClientInfo {
   /** what other clients are shown. */
   name: string;
   /** its version. */
-  version: string;
+  version?: string;
   /** a random text that stays the same for one installation. It is no credential. */
-  instance: string;
+  instance?: string;
 }
 
 /** A connected client. */
@@ -654,7 +654,7 @@ export interface FamilySnapshot {
   sessions: SessionSnapshot[];
   /** their open questions, the oldest first. */
   asked: (PermissionAsked | QuestionAsked | RecoveryAsked)[];
-  /** the newest messages of the session. */
+  /** the newest messages of the session. In place of an image's or a file's content is `href:` and where to fetch it, relative to the server's address. */
   messages: (UserMessage | AssistantMessage | ResultsMessage)[];
   /** what to send as `before` to `messages` for older ones; None: these are all. */
   older: string | null;
@@ -915,7 +915,7 @@ export interface MessagesParams {
 
 /** Messages in order. */
 export interface MessagesResult {
-  /** the messages. */
+  /** the messages, with references as in a snapshot. */
   messages: (UserMessage | AssistantMessage | ResultsMessage)[];
   /** whether there are older ones. */
   more: boolean;

@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 import attrs
 
-from engine.control.protocol.bounds import Name, Text
+from engine.control.protocol.bounds import Name, ShortText, Text
 from engine.control.protocol.wire_converter import Params
 
 # "read" sees all; "answer" also answers questions and cancels turns; "full" may do everything.
@@ -19,7 +19,7 @@ HIGHEST: Final = 1
 
 
 @attrs.frozen(kw_only=True)
-class VersionRange:
+class VersionRange(Params):
     """The versions of the protocol that one side speaks.
 
     Attributes:
@@ -32,7 +32,7 @@ class VersionRange:
 
 
 @attrs.frozen(kw_only=True)
-class ClientInfo:
+class ClientInfo(Params):
     """A client program.
 
     Attributes:
@@ -42,8 +42,8 @@ class ClientInfo:
     """
 
     name: Name
-    version: str = ""
-    instance: str = ""
+    version: ShortText = ""
+    instance: ShortText = ""
 
 
 @attrs.frozen(kw_only=True)

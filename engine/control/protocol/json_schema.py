@@ -17,7 +17,7 @@ from engine.control.protocol.bounds import Bounds
 from engine.control.protocol.error_kinds import CLOSE_CODES, ERROR_KINDS
 from engine.control.protocol.handshake import HIGHEST, LOWEST
 from engine.control.protocol.method_table import CLIENT_NOTES, METHODS, SERVER_NOTES
-from engine.control.protocol.wire_converter import Elided, Params
+from engine.control.protocol.wire_converter import MOST_ITEMS, Elided, Params
 from engine.core.messages import Transcript
 from engine.core.schema import Json, hints_of
 from engine.journal.codec import PRESENT, Unknown
@@ -169,10 +169,18 @@ class _SchemaMaker:
         if required:
             out["required"] = required
         if issubclass(kind, Params):
-            out["additionalProperties"] = False
+            _close(out)
         if summary := summary_of(kind):
             out["description"] = summary
         return out
+
+
+def _close(node: Node) -> None:
+    """Add what is checked of params only: unknown fields, and how long lists are."""
+    node["additionalProperties"] = False
+    for inner in typing.cast("dict[str, Node]", node["properties"]).values():
+        if inner.get("type") == "array":
+            inner["maxItems"] = MOST_ITEMS
 
 
 def _limits(extras: tuple[object, ...], *, is_text: bool) -> Node:

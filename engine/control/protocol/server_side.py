@@ -37,6 +37,7 @@ P = TypeVar("P", bound=Params)
 # What a client must be able to receive in one message.
 LARGEST_MESSAGE: Final = 16 << 20
 _TOO_LARGE: Final = 1009
+_BAD_HELLO: Final = 4400
 
 
 @attrs.frozen
@@ -76,19 +77,23 @@ class ServerSide:
     """The server's end of one connection.
 
     Attributes:
+        largest: the longest result; over HTTP there is room for more than in one message.
         role: what the client may do; None until it was welcomed.
         ignored: how many of its notifications did nothing.
     """
 
     _rpc: RpcConnection
+    largest: int = LARGEST_MESSAGE
     role: Role | None = attrs.field(default=None, init=False)
     ignored: int = attrs.field(default=0, init=False)
     _has_greeted: bool = attrs.field(default=False, init=False)
+    _close: int | None = attrs.field(default=None, init=False)
 
     @classmethod
-    def of(cls, limits: WireLimits) -> ServerSide:
+    def of(cls, limits: WireLimits, *, largest: int = LARGEST_MESSAGE) -> ServerSide:
         """Return the end of a new connection."""
-        return cls(RpcConnection(RpcLimits(bytes=limits.message_bytes, batch=limits.batch, in_flight=limits.in_flight)))
+        rpc = RpcLimits(bytes=limits.message_bytes, batch=limits.batch, in_flight=limits.in_flight)
+        return cls(RpcConnection(rpc), largest)
 
     def welcome(self, role: Role) -> None:
         """Let the client in, once its `hello` was accepted; or give it another role."""
@@ -119,7 +124,7 @@ class ServerSide:
                     sends.append(text)
                 case None:
                     pass
-        return Incoming(tuple(calls), tuple(notes), tuple(sends))
+        return Incoming(tuple(calls), tuple(notes), tuple(sends), self._close)
 
     def _call(self, request: RpcRequest) -> Call | str | None:
         """Return the call; or the frame that refuses it; None: it is refused in a batch that is not complete."""
@@ -130,6 +135,9 @@ class ServerSide:
             self._check_allowed(method)
             call = Call(request.id, method, read_params(request.params, method.params))
         except (Refusal, BadParams) as error:
+            if request.method == "hello" and not self._has_greeted:
+                # It would be wrong again after a new connection, so the client is told not to come back.
+                self._close = _BAD_HELLO
             return self._rpc.fail(request.id, error_of(error))
         if method.name == "hello":
             if self._has_greeted:
@@ -176,8 +184,8 @@ class ServerSide:
         """Return the frame that answers *call*; None: its batch is not complete."""
         assert type(result) is call.method.result
         text = write_value(result)
-        if len(text) > LARGEST_MESSAGE:
-            return self.fail(call, Refusal("too_large", "the result is too large: ask for less", limit=LARGEST_MESSAGE))
+        if len(text) > self.largest:
+            return self.fail(call, Refusal("too_large", "the result is too large: ask for less", limit=self.largest))
         return self._rpc.answer(call.id, text)
 
     def fail(self, call: Call, error: BaseException, *, incident: str = "") -> str | None:

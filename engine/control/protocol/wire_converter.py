@@ -31,6 +31,10 @@ from engine.journal.codec import Unknown, document_of, read_document
 from engine.journal.json_converter import TAGS, is_tagged_union, make_converter
 from engine.journal.json_text import to_json_text
 
+_NAME_CHARS: Final = 100
+# Of one field of params. An error in each of a million items would be reported by a million exceptions.
+MOST_ITEMS: Final = 1000
+
 T = TypeVar("T")
 Reader = Callable[[Any, Any], Any]
 
@@ -188,6 +192,9 @@ def to_json(value: object) -> Json:
 
 def read_params(value: Json, kind: type[T]) -> T:
     """Return what a client sent; None stands for no params at all. Raises `BadParams`."""
+    for name, item in value.items() if isinstance(value, dict) else ():
+        if isinstance(item, list) and len(item) > MOST_ITEMS:
+            raise BadParams(name[:_NAME_CHARS], f"expected at most {MOST_ITEMS} items")
     return _read(_STRICT, {} if value is None else value, kind)
 
 
@@ -221,7 +228,8 @@ def _described(error: BaseException, path: str) -> BadParams:
             first, item_note = noted_items[0]
             return _described(first, f"{path}[{item_note.index}]")
         case ForbiddenExtraKeysError():
-            name = min(error.extra_fields)
+            # Cut, since a name may be as long as a message, and is compared with others.
+            name = min(error.extra_fields)[:_NAME_CHARS]
             names = [field.name for field in attrs.fields(cast("type[attrs.AttrsInstance]", error.cl))]
             nearest = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
             return BadParams(f"{path}.{name}".lstrip("."), "there is no such field", "".join(nearest))

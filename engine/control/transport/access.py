@@ -28,10 +28,12 @@ class AllowedAddresses:
     Attributes:
         hosts: values of Host.
         origins: values of Origin.
+        base: the path under which a proxy may pass requests on, without a slash at the end; mostly empty.
     """
 
     hosts: frozenset[str]
     origins: frozenset[str]
+    base: str = ""
 
     @classmethod
     def on_port(cls, port: int, *, scheme: str = "http", names: Iterable[str] = ()) -> Self:
@@ -50,6 +52,7 @@ class AllowedAddresses:
             self,
             hosts=self.hosts | {parts.netloc.lower()},
             origins=self.origins | {f"{parts.scheme}://{parts.netloc}".lower()},
+            base=parts.path.rstrip("/"),
         )
 
     def and_origins(self, origins: Iterable[str]) -> Self:
@@ -82,8 +85,9 @@ def _is_from_here(head: RequestHead, origin: str | None, allowed: AllowedAddress
     site = head.fields.get("sec-fetch-site")
     if site in {None, "same-origin", "none"} or origin in allowed.origins:
         return True
-    # The page itself holds no data, so a link to it from elsewhere is harmless.
-    return head.method == "GET" and head.path == "/" and head.fields.get("sec-fetch-mode") == "navigate"
+    # The page itself holds no data, so a link to it from elsewhere is harmless; but not in a frame.
+    is_top = head.fields.get("sec-fetch-mode") == "navigate" and head.fields.get("sec-fetch-dest") in {None, "document"}
+    return is_top and head.method == "GET" and head.path == "/"
 
 
 def _bracketed(name: str) -> str:

@@ -17,15 +17,15 @@ import h11
 import trio
 
 from engine.control.transport.access import AllowedAddresses, check_access
-from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.message_transport import TransportClosed, send_piece
 from engine.control.transport.request_head import END_OF_HEAD, HEAD_LIMIT, BadRequest, RequestHead, parse_head
 from engine.control.transport.websocket import WebSocket
 
 HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 75.0
-# A client that accepts nothing for so long is gone, or does not read.
-_STALL_SECONDS: Final = 30.0
+# What is left of an answer after the client has closed its half: one that only wanted no more requests reads it.
+_HALF_CLOSED_SECONDS: Final = 0.5
 _PIECE: Final = 64 * 1024
 
 Fields = tuple[tuple[str, str], ...]
@@ -115,7 +115,7 @@ class HttpConnection:
             received = await self._read_head()
             if received is None:
                 return False
-            head = parse_head(received)
+            head = parse_head(received).below(self._allowed.base)
             check_access(head, self._allowed)
             limit = self._handler.body_limit(head)
             if head.length > limit:
@@ -175,6 +175,7 @@ class HttpConnection:
         """Read ahead while a request is answered, since that is how a client's end shows."""
         while len(self._buffer) <= HEAD_LIMIT:
             if not await self._fill():
+                await trio.sleep(_HALF_CLOSED_SECONDS)
                 scope.cancel(reason="the client has closed the connection")
                 return
 
@@ -252,7 +253,9 @@ class _Writer:
 
     async def respond(self, response: Response, *, has_body: bool = True, is_last: bool = False) -> None:
         """Send *response*, with its body if *has_body*. A checkpoint."""
-        fields = [("content-length", str(len(response.body))), *response.fields]
+        fields = [*response.fields]
+        if response.status not in {204, 304}:  # which have no body, so it would be the length of another one
+            fields.append(("content-length", str(len(response.body))))
         if is_last:
             fields.append(("connection", "close"))
         data = self._start(response.status, response.content_type, fields)
@@ -260,8 +263,7 @@ class _Writer:
             data += self._http.send(h11.Data(data=response.body)) or b""
         if has_body or not response.body:
             data += self._http.send(h11.EndOfMessage()) or b""
-        for start in range(0, len(data), _PIECE):
-            await self._send(data[start : start + _PIECE])
+        await self._send(data)
 
     async def stream(self, answer: Stream, *, has_body: bool) -> None:
         """Send *answer* piece by piece. A checkpoint."""
@@ -279,7 +281,9 @@ class _Writer:
         return self._http.send(response) or b""
 
     async def _send(self, data: bytes) -> None:
-        with trio.move_on_after(_STALL_SECONDS) as scope:
-            await self._stream.send_all(data)
-        if scope.cancelled_caught:
-            raise trio.BrokenResourceError(f"the client accepted nothing for {_STALL_SECONDS:g} seconds")
+        view = memoryview(data)
+        try:
+            for start in range(0, len(view), _PIECE):
+                await send_piece(self._stream, view[start : start + _PIECE])
+        except TransportClosed as end:
+            raise trio.BrokenResourceError(str(end)) from end

@@ -7,11 +7,11 @@ from typing import Final, final
 
 import trio
 
-from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.message_transport import TransportClosed, send_piece
 from engine.jsonrpc.message_stream import LineSplitter, line_of
 from engine.jsonrpc.strict_json import FrameTooLarge
 
-_RECEIVE_BYTES: Final = 64 * 1024
+_PIECE: Final = 64 * 1024
 
 
 @final
@@ -26,12 +26,12 @@ class LineTransport:
         self._lock = trio.StrictFIFOLock()
         self._is_broken = False
 
-    async def receive(self) -> str:
+    async def receive(self) -> bytes:
         """Return the next line. A checkpoint; if cancelled, nothing is lost. Raises `TransportClosed`."""
         await trio.lowlevel.checkpoint()
         while not self._lines:
             try:
-                data = await self._stream.receive_some(_RECEIVE_BYTES)
+                data = await self._stream.receive_some(_PIECE)
             except (trio.BrokenResourceError, trio.ClosedResourceError):
                 data = b""
             if not data:
@@ -40,8 +40,7 @@ class LineTransport:
                 self._lines.extend(self._splitter.feed(bytes(data)))
             except FrameTooLarge as error:
                 raise TransportClosed(1009, str(error)) from None
-        # What is not UTF-8 is not JSON either, and is answered as such.
-        return self._lines.popleft().decode("utf-8", "replace")
+        return self._lines.popleft()
 
     async def send(self, text: str) -> None:
         """Send a line. A checkpoint; cancelled in the middle, it is broken. Raises `TransportClosed`."""
@@ -49,10 +48,9 @@ class LineTransport:
             if self._is_broken:
                 raise TransportClosed(1006)
             self._is_broken = True
-            try:
-                await self._stream.send_all(line_of(text))
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise TransportClosed(1006) from None
+            line = memoryview(line_of(text))
+            for start in range(0, len(line), _PIECE):
+                await send_piece(self._stream, line[start : start + _PIECE])
             self._is_broken = False
 
     async def close(self, code: int, reason: str) -> None:  # lines have no codes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Self
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 import attrs
@@ -81,6 +81,10 @@ class RequestHead:
         return "upgrade" in _tokens(self.fields.get("connection", "")) and "websocket" in _tokens(
             self.fields.get("upgrade", "")
         )
+
+    def below(self, base: str) -> Self:
+        """Return it without the path *base*, under which a proxy has passed it on; unchanged where it has none."""
+        return attrs.evolve(self, path=self.path[len(base) :]) if base and self.path.startswith(f"{base}/") else self
 
 
 def parse_head(data: bytes) -> RequestHead:

@@ -17,7 +17,7 @@ from wsproto.connection import ConnectionState
 from wsproto.events import AcceptConnection, BytesMessage, CloseConnection, Event, Ping, Request, TextMessage
 from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
-from engine.control.transport.message_transport import TransportClosed
+from engine.control.transport.message_transport import TransportClosed, send_piece
 from engine.control.transport.request_head import BadRequest
 
 FRAME_CHARACTERS: Final = 16 * 1024  # at most 64 KiB as UTF-8
@@ -89,7 +89,7 @@ class WebSocket:
     async def send(self, text: str) -> None:
         """Send a message, in frames of at most 64 KiB. A checkpoint.
 
-        If cancelled in the middle, the connection is broken. Raises `TransportClosed`.
+        If cancelled in the middle, the connection is broken. Raises `TransportClosed`: see `MessageTransport`.
         """
         async with self._message_lock:
             for start in range(0, max(len(text), 1), FRAME_CHARACTERS):
@@ -174,10 +174,7 @@ class WebSocket:
                 raise TransportClosed(1006, "the other side is closing") from None
             # Unless all of it is sent, a part of a frame may have gone out, and nothing can follow that.
             self._is_broken = True
-            try:
-                await self._stream.send_all(data)
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
-                raise TransportClosed(1006) from None
+            await send_piece(self._stream, data)
             self._is_broken = False
 
 
