@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import attrs
@@ -16,6 +16,7 @@ from engine.control.protocol.watch_methods import FamilySnapshot, SubscribeParam
 from engine.control.protocol.wire_converter import Params
 from engine.control.session_export import Format
 from engine.control.session_list import SessionListWatch
+from engine.control.session_media import Media
 from engine.control.uploads import Uploads
 from engine.core.ids import RequestId
 from engine.journal.state import Resync
@@ -51,11 +52,32 @@ class Followed:
     snapshot: Callable[[Resync], FamilySnapshot]
 
 
-class Methods(Turns, Protocol):
+class Documents(Protocol):
+    """What is read of sessions by HTTP only."""
+
+    async def export(self, session_id: str, form: Format) -> str:
+        """Return a session as a document. Raises errors of the engine."""
+        ...
+
+    async def message(self, session_id: str, message_id: str) -> str:
+        """Return one message as JSON text. Raises errors of the engine."""
+        ...
+
+    async def media(self, session_id: str, media_id: str) -> Media:
+        """Return an image or a file of a session. Raises errors of the engine."""
+        ...
+
+
+class Methods(Turns, Documents, Protocol):
     """The methods that are not about connections."""
 
     epoch: str
     uploads: Uploads
+
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What depends on the engine's store and tools, and not on the version, by name."""
+        ...
 
     async def run(self, method: str, params: Params, caller: Caller) -> object:
         """Return the result that the method's row names. Raises errors of the engine and `Refusal`."""
@@ -63,10 +85,6 @@ class Methods(Turns, Protocol):
 
     async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:
         """Return what a subscription is made of. Raises errors of the engine."""
-        ...
-
-    async def export(self, session_id: str, form: Format) -> str:
-        """Return a session as a document. Raises errors of the engine."""
         ...
 
     def watch(self, params: WatchParams) -> SessionListWatch:

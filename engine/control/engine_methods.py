@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
@@ -12,7 +13,9 @@ import trio
 from engine.control.control_methods import Caller, Followed
 from engine.control.engine_changes import EngineChanges
 from engine.control.engine_lookups import EngineLookups
-from engine.control.engine_reads import EngineReads, SessionRecord, head_of, status_of
+from engine.control.engine_reads import EngineReads, head_of, status_of
+from engine.control.event_source import SessionSource, stored_resync
+from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.server_methods import ServerStatusResult
 from engine.control.protocol.watch_methods import (
@@ -23,28 +26,30 @@ from engine.control.protocol.watch_methods import (
     SubscribeResult,
     WatchParams,
 )
-from engine.control.protocol.wire_converter import Params
+from engine.control.protocol.wire_converter import Params, write_value
 from engine.control.session_export import Format, export_session
 from engine.control.session_list import SessionListWatch
+from engine.control.session_media import Media, find_media, with_references
 from engine.control.uploads import Uploads
-from engine.core.errors import EngineError, RequestNotFound
+from engine.core.errors import EngineError, MessageNotFound, RequestNotFound, SessionBusy, TurnOver, TurnParked
 from engine.core.ids import CallId, RequestId, SessionId, TurnId
-from engine.core.messages import Transcript
+from engine.core.messages import Message, Transcript
+from engine.core.threads import to_thread
 from engine.journal.cursors import follow
-from engine.journal.position import Position, decode_position, encode_position
+from engine.journal.json_converter import TAGS
+from engine.journal.position import decode_position, encode_position
 from engine.journal.state import Resync, SessionState, copy_with
 from engine.session.answer_delivery import check_unanswered
 from engine.session.engine import engine_runtime
 from engine.session.turn_start import cancel_turn
+from engine.store.store_protocols import Catalogue, Watching
 
 if TYPE_CHECKING:
-    from engine.journal.cursors import Cursor
-    from engine.journal.log import JournalEntry
     from engine.session.engine import Engine
-    from engine.session.session_watch import Watch
 
-# How long a watched session may be open here before its subscribers get live events.
-_LOOK_AGAIN: Final = 0.5
+
+# Of the newest messages in a snapshot: older ones are fetched.
+_MOST_TAIL: Final = 1 << 20
 
 
 @final
@@ -67,6 +72,19 @@ class EngineMethods:
         self._keys: dict[str, RecentKeys] = {}
         self.epoch: str = self._runtime.services.store.store.epoch
 
+    @property
+    def capabilities(self) -> Mapping[str, object]:
+        """What depends on the engine's store and tools, and not on the version, by name. A client hides what is missing."""
+        store = self._runtime.services.store.store
+        has = {
+            "undo": self._runtime.setup.snapshots is not None,
+            "search": isinstance(store, Catalogue),
+            "fleet": isinstance(store, Watching),
+            "batch": True,
+            "upload": True,
+        }
+        return {name: True for name, is_there in has.items() if is_there}
+
     async def run(self, method: str, params: Params, caller: Caller) -> object:
         """Return the result that the method's row names. A checkpoint. Raises errors of the engine and `Refusal`."""
         if isinstance(params, SnapshotParams):
@@ -75,46 +93,60 @@ class EngineMethods:
         if handler is not None:
             return await handler(params)
         keys = self._keys.setdefault(caller.login.name, RecentKeys())
-        return await self._changes.run(method, params, keys, caller.name)
+        try:
+            return await self._changes.run(method, params, keys, caller.name)
+        except (SessionBusy, TurnOver, TurnParked) as error:
+            raise self._refusal(error, params) from error
+
+    def _refusal(self, error: EngineError, params: Params) -> Refusal:
+        """Return *error* with the turn that is in the way: a client then knows what to wait for, or to cancel."""
+        live = self._runtime.sessions.by_id.get(SessionId(getattr(params, "session_id", "")))
+        state = None if live is None else live.journal.state
+        turn_id = None if state is None or state.turn is None else state.turn.turn_id
+        name = type(error).__name__
+        if isinstance(error, TurnOver):
+            return Refusal("conflict", str(error), error=name, current=turn_id)
+        if isinstance(error, TurnParked):
+            return Refusal("parked", str(error), error=name, turn_id=turn_id)
+        status = None if state is None else TAGS[type(state.status)]
+        return Refusal("busy", str(error), error=name, turn_id=turn_id, status=status)
 
     async def follow(self, params: SubscribeParams, caller: Caller) -> Followed:  # all may read
         """Return what a subscription is made of. A checkpoint. Raises errors of the engine."""
         record = await self._reads.record(params.session_id)
         begin = None if params.at == "now" else 0
         after = begin if params.after is None else decode_position(params.after)
-        head = head_of(record)
-        if record.live is not None:
-            cursor = follow(record.live.journal, after)
-            return Followed(cursor, SubscribeResult(sub="", head=head, mode="live"), family_snapshot)
-        source = _StoredSource(self, SessionId(params.session_id), *self._stored_begin(record, after))
-        return Followed(source, SubscribeResult(sub="", head=head, mode="stored"), family_snapshot)
-
-    def _stored_begin(self, record: SessionRecord, after: Position | int | None) -> tuple[int, Resync | None]:
-        """Return after which event a cursor over a stored session begins, and the snapshot before that, if it needs one."""
-        state = record.state
-        if after is None:
-            return state.seq, None
-        seq = after if isinstance(after, int) else after.seq
-        is_foreign = isinstance(after, Position) and (
-            after.epoch != self.epoch or after.session_id not in {"", state.session_id}
-        )
-        if is_foreign or not 0 <= seq <= state.seq:
-            return state.seq, self._stored_resync(state)
-        return seq, None
-
-    def _stored_resync(self, state: SessionState) -> Resync:
-        position = Position(session_id=state.session_id, epoch=self.epoch, seq=state.seq)
-        return Resync(session_id=state.session_id, epoch=self.epoch, seq=state.seq, state=state, position=position)
+        source = SessionSource(self._engine, self._reads, record, self.epoch, after)
+        result = SubscribeResult(sub="", head=head_of(record), mode=record.mode)
+        return Followed(source, result, family_snapshot)
 
     async def _snapshot(self, params: SnapshotParams) -> FamilySnapshot:
         record = await self._reads.record(params.session_id)
         if record.live is not None:
-            return family_snapshot(follow(record.live.journal).snapshot(), tail=params.tail)
-        return family_snapshot(self._stored_resync(record.state), tail=params.tail)
+            resync = follow(record.live.journal).snapshot()
+        else:
+            resync = stored_resync(record, self.epoch)
+        return family_snapshot(resync, tail=params.tail)
 
     async def export(self, session_id: str, form: Format) -> str:
         """Return a session as a document. A checkpoint. Raises errors of the engine."""
         return await export_session(self._engine, session_id, form)
+
+    async def message(self, session_id: str, message_id: str) -> str:
+        """Return one message as JSON text. A checkpoint. Raises errors of the engine."""
+        record = await self._reads.record(session_id)
+        for message in reversed(record.state.transcript):
+            if message.id == message_id:
+                return write_value(with_references(message, record.state.session_id))
+        raise MessageNotFound(f"session {session_id} has no message {message_id!r}")
+
+    async def media(self, session_id: str, media_id: str) -> Media:
+        """Return an image or a file of a session. A checkpoint. Raises errors of the engine, `Refusal`."""
+        record = await self._reads.record(session_id)
+        media = await to_thread(find_media, record.events, media_id)
+        if media is None:
+            raise Refusal("not_found", f"session {session_id} has no media {media_id}", what="media")
+        return media
 
     def watch(self, params: WatchParams) -> SessionListWatch:
         """Return a watched list of sessions. Not a checkpoint."""
@@ -153,23 +185,15 @@ class EngineMethods:
             with suppress(EngineError):
                 cancel_turn(self._runtime.sessions.by_id[session_id], turn_id, by)
 
-    def watch_stored(self, session_id: SessionId, seq: int) -> Watch:
-        """Return the durable events of a session that is not open here. Raises `ConfigError`."""
-        return self._engine.watch_session(session_id, after=seq)
-
-    def live_cursor(self, session_id: SessionId, seq: int) -> Cursor | None:
-        """Return a cursor over a session that is open here; None: it is not."""
-        live = self._runtime.sessions.by_id.get(session_id)
-        return (
-            None if live is None else follow(live.journal, Position(epoch=self.epoch, seq=seq, session_id=session_id))
-        )
-
 
 def family_snapshot(resync: Resync, *, tail: int = 50) -> FamilySnapshot:
-    """Return *resync* as clients get it: with the newest messages of the session, and no other transcript."""
+    """Return *resync* as clients get it: with the newest messages of the session, and no other transcript.
+
+    At most *tail* messages, and so many of them as one message of the protocol has room for.
+    """
     assert resync.position is not None  # it comes from a cursor of this engine
     transcript = resync.state.transcript
-    messages = tuple(transcript[-tail:]) if tail else ()
+    messages = _newest(transcript[-tail:] if tail else (), resync.session_id)
     below = [_member(each.state, depth=each.depth, call_id=each.call_id) for each in resync.descendants]
     return FamilySnapshot(
         position=encode_position(resync.position),
@@ -180,46 +204,21 @@ def family_snapshot(resync: Resync, *, tail: int = 50) -> FamilySnapshot:
     )
 
 
+def _newest(messages: Sequence[Message], session_id: SessionId) -> tuple[Message, ...]:
+    """Return the last messages, with references in place of images; at least one, and not more than there is room for."""
+    newest: list[Message] = []
+    size = 0
+    for message in reversed(messages):
+        short = with_references(message, session_id)
+        size += len(write_value(short))
+        if newest and size > _MOST_TAIL:
+            break
+        newest.append(short)
+    return tuple(reversed(newest))
+
+
 def _member(state: SessionState, *, depth: int, call_id: CallId | None = None) -> SessionSnapshot:
     messages = len(state.transcript)
     return SessionSnapshot(
         state=copy_with(state, transcript=Transcript()), messages=messages, depth=depth, call_id=call_id
     )
-
-
-@final
-class _StoredSource:
-    """The durable events of a session that is not open here, from the store; live, once it is open here."""
-
-    def __init__(self, methods: EngineMethods, session_id: SessionId, seq: int, resync: Resync | None) -> None:
-        self._methods = methods
-        self._resync = resync
-        self._session_id = session_id
-        self._seq = seq
-        self._watch = methods.watch_stored(session_id, seq)
-        self._live: Cursor | None = None
-
-    @property
-    def position(self) -> Position:
-        """Where it is."""
-        if self._live is not None:
-            return self._live.position
-        return Position(epoch=self._methods.epoch, seq=self._seq, session_id=self._session_id)
-
-    async def __anext__(self) -> JournalEntry | Resync:
-        """Return the next event. A checkpoint; if cancelled, it is returned next time."""
-        if self._resync is not None:
-            await trio.lowlevel.checkpoint()
-            resync, self._resync = self._resync, None
-            return resync
-        while self._live is None:
-            with trio.move_on_after(_LOOK_AGAIN):
-                event = await self._watch.__anext__()
-                self._seq = self._watch.seq
-                return event
-            self._live = self._methods.live_cursor(self._session_id, self._seq)
-        return await self._live.__anext__()
-
-    def try_next(self) -> JournalEntry | Resync | None:
-        """Return the next event if there is one now. Not a checkpoint."""
-        return None if self._live is None else self._live.try_next()

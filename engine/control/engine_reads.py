@@ -17,13 +17,14 @@ from engine.control.protocol import turn_methods as tu
 from engine.control.protocol import watch_methods as wa
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import Params
+from engine.control.session_media import with_references
 from engine.core.errors import MessageNotFound, SessionNotFound
 from engine.core.events import Durable, InputAdmitted, InputPromoted, TurnStarted
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, SessionId
 from engine.core.threads import to_thread
 from engine.journal.fold import fold
-from engine.journal.state import SessionState, Waiting
+from engine.journal.state import OpenQuestion, SessionState, Waiting
 from engine.session.engine import engine_runtime
 from engine.store.store_protocols import (
     Accounting,
@@ -141,7 +142,8 @@ class EngineReads:
 
     async def messages(self, params: wa.MessagesParams) -> wa.MessagesResult:
         """Return a page of messages, backwards. A checkpoint."""
-        transcript = (await self.record(params.session_id)).state.transcript
+        state = (await self.record(params.session_id)).state
+        transcript = state.transcript
         end = len(transcript)
         if params.before is not None:
             ids = [message.id for message in transcript]
@@ -149,7 +151,8 @@ class EngineReads:
                 raise MessageNotFound(f"session {params.session_id} has no message {params.before!r}")
             end = ids.index(params.before)  # type: ignore[arg-type]  # an id, as it is among them
         begin = max(0, end - params.limit)
-        return wa.MessagesResult(messages=tuple(transcript[begin:end]), more=begin > 0)
+        messages = tuple([with_references(message, state.session_id) for message in transcript[begin:end]])
+        return wa.MessagesResult(messages=messages, more=begin > 0)
 
     async def events(self, params: wa.EventsParams) -> wa.EventsResult:
         """Return a page of durable events. A checkpoint."""
@@ -159,9 +162,12 @@ class EngineReads:
 
     async def questions(self, params: an.QuestionListParams) -> an.QuestionListResult:
         """Return the open questions of open sessions, the oldest first. A checkpoint if a session is named."""
-        if params.session_id is not None:
-            await self.record(params.session_id)
         rows: list[an.OpenQuestionRow] = []
+        if params.session_id is not None and (record := await self.record(params.session_id)).live is None:
+            rows += [
+                an.OpenQuestionRow(session_id=record.state.session_id, path=event.path, question=event)
+                for event in questions_of(record)
+            ]
         for live in self._runtime.sessions.by_id.values():
             path = live.journal.path
             # Sub-agents share the questions of their root.
@@ -286,10 +292,20 @@ def head_of(record: SessionRecord) -> se.SessionHead:
         status=state.status,
         turn=turn,
         parked=state.turn is not None and (live is None or live.active is None),
-        asked=() if live is None else tuple(event for event in live.questions.events if live.id in event.path),
+        asked=questions_of(record),
         ending=ending,
         queue=_queue_of(record),
     )
+
+
+def questions_of(record: SessionRecord) -> tuple[OpenQuestion, ...]:
+    """Return the open questions of a session and its sub-agents, the oldest first; if it is not open here, its own."""
+    state, live = record.state, record.live
+    if live is not None:
+        return tuple(event for event in live.questions.events if live.id in event.path)
+    waiting = set() if state.turn is None else set(state.turn.waiting)
+    asked = (event for event in record.events if isinstance(event, OpenQuestion))
+    return tuple(event for event in asked if event.request_id in waiting)
 
 
 def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:

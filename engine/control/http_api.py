@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, Protocol, cast, final
 
-from engine.control.client_connection import BAD_TOKEN
+import attrs
+import trio
+
+from engine.control.client_connection import BAD_TOKEN, TOO_FAST
+from engine.control.control_methods import Documents
 from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.event_stream import stream_params
-from engine.control.http_routes import route_of, status_of
+from engine.control.http_routes import RpcRoute, kind_of, route_of, seconds_to_wait, status_of
 from engine.control.protocol.error_kinds import error_of
 from engine.control.protocol.handshake import WireLimits
 from engine.control.protocol.json_schema import schema_text
 from engine.control.protocol.watch_methods import SubscribeParams
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.session_export import CONTENT_TYPES, SUFFIXES, Format
+from engine.control.session_media import Media
 from engine.control.transport.access import UPLOADS
 from engine.control.transport.http_connection import Answer, Fields, HttpRequest, Response, Stream, Upgrade
 from engine.control.transport.message_transport import MessageTransport
@@ -29,12 +35,18 @@ from engine.journal.json_text import to_json_text
 
 _SESSION: Final = "/v1/sessions/(?P<session_id>[^/]+)"
 _EXPORT: Final = re.compile(f"{_SESSION}/export\\.(?P<suffix>json|md|html)")
+_MESSAGE: Final = re.compile(f"{_SESSION}/messages/(?P<message_id>[^/]+)")
+_MEDIA: Final = re.compile(f"{_SESSION}/media/(?P<media_id>[0-9a-f]{{32}})")
 _STREAM: Final = re.compile(f"{_SESSION}/stream")
 _FORMATS: Final[Mapping[str, Format]] = {suffix: form for form, suffix in SUFFIXES.items()}
 SUBPROTOCOL: Final = "engine.v1"
 _TICKET: Final = "engine.ticket."
 # Without a credential: they hold no data, or are how one gets it.
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/login", "/v1/socket"})
+_REQUESTS_PER_SECOND: Final = 100
+_TOO_MANY_LOGINS: Final = "too many failed logins: wait a second"
+# The longest time for which the method waits.
+_WAIT_SECONDS: Final = 60
 _NO_STORE: Final[Fields] = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
 
 
@@ -58,8 +70,9 @@ class ControlApi(Protocol):
         """Keep *data* for a prompt; return its reference. Raises `Refusal`."""
         ...
 
-    async def export(self, session_id: str, form: Format) -> str:
-        """Return a session as a document. Raises errors of the engine."""
+    @property
+    def documents(self) -> Documents:
+        """What is read of sessions by other means than the protocol's methods."""
         ...
 
     async def stream(self, params: SubscribeParams, login: Login) -> Stream:
@@ -70,8 +83,8 @@ class ControlApi(Protocol):
         """Log a fault; return the text to look for in the log."""
         ...
 
-    async def run_connection(self, transport: MessageTransport, login: Login | None) -> None:
-        """Serve a client until it goes."""
+    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
+        """Serve a client until it goes; failed logins are counted for *peer*."""
         ...
 
 
@@ -83,6 +96,7 @@ class HttpApi:
         """Make it for the connection of *peer*, an address, which failed logins are counted for."""
         self._api = api
         self._peer = peer
+        self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
 
     def body_limit(self, head: RequestHead) -> int:
         """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
@@ -92,18 +106,54 @@ class HttpApi:
 
     async def answer(self, request: HttpRequest) -> Answer:
         """Answer *request*. A checkpoint. Raises `BadRequest`."""
-        head = request.head
-        own = await self._own_address(request)
-        if own is not None:
-            return own
-        route = route_of(request)
+        if self._requests.is_over(""):
+            raise BadRequest(429, f"more than {_REQUESTS_PER_SECOND} requests in a second")
+        self._requests.add("")
+        answer = await self._own_address(request)
+        if answer is None:
+            route, login = route_of(request), self._login(request.head)
+            document = await self._run(route, login)
+            if route.method == "prompt" and "result" in document:
+                return await self._after_prompt(request.head, route, document, login)
+            answer = _http_answer(document)
+        return _revalidated(request.head, answer) if isinstance(answer, Response) else answer
+
+    async def _run(self, route: RpcRoute, login: Login) -> Mapping[str, Json]:
+        """Return the answer of the protocol."""
         frame = {"jsonrpc": "2.0", "id": 1, "method": route.method, "params": dict(route.params)}
-        return _http_answer(await self._api.run_frame(json.dumps(frame), self._login(head)))
+        text = await self._api.run_frame(to_json_text(frame), login)
+        assert text is not None  # it answers a request
+        return cast("Mapping[str, Json]", json.loads(text))
+
+    async def _after_prompt(
+        self, head: RequestHead, route: RpcRoute, document: Mapping[str, Json], login: Login
+    ) -> Answer:
+        """Return where the turn is; or how it has ended, if the client prefers to wait for that, and it has."""
+        started = cast("Mapping[str, Json]", document["result"])
+        turn_id = str(started["turn_id"])
+        seconds = seconds_to_wait(head)
+        end = trio.current_time() + (seconds or 0)
+        while seconds is not None:
+            left = max(end - trio.current_time(), 0)
+            params: Mapping[str, Json] = {
+                "session_id": route.params["session_id"],
+                "turn_id": turn_id,
+                "timeout": min(left, _WAIT_SECONDS),
+            }
+            waited = await self._run(RpcRoute("wait", params), login)
+            if "result" not in waited:
+                return _http_answer(waited)
+            result = cast("Mapping[str, Json]", waited["result"])
+            if result["state"] == "over":
+                return _json(200, {**started, **result}, (("preference-applied", f"wait={seconds}"),))
+            if not left:
+                break
+        return _json(202, dict(started), (("location", f"turns/{turn_id}"),))
 
     def refusal(self, error: BadRequest) -> Response:
         """Return the answer to a refused request."""
         fields = {401: (("www-authenticate", "Bearer"),), 429: (("retry-after", "1"),)}.get(error.status, ())
-        return _problem(error.status, error.reason, {}, fields)
+        return _problem(error.status, error.reason, {"kind": kind_of(error.status)}, fields)
 
     # -- addresses of their own ------------------------------------------------------------
 
@@ -136,9 +186,15 @@ class HttpApi:
         try:
             if head.method == "POST":
                 return _json(200, {"upload": self._api.upload(request.body, login)}) if head.path == UPLOADS else None
+            documents = self._api.documents
             if matched := _EXPORT.fullmatch(head.path):
                 form = _FORMATS[matched["suffix"]]
-                return _download(matched["session_id"], form, await self._api.export(matched["session_id"], form))
+                return _download(matched["session_id"], form, await documents.export(matched["session_id"], form))
+            if matched := _MESSAGE.fullmatch(head.path):
+                text = await documents.message(matched["session_id"], matched["message_id"])
+                return Response(body=text.encode(), fields=_NO_STORE)
+            if matched := _MEDIA.fullmatch(head.path):
+                return _media(matched["media_id"], await documents.media(matched["session_id"], matched["media_id"]))
             if matched := _STREAM.fullmatch(head.path):
                 return await self._api.stream(stream_params(matched["session_id"], head), login)
         except (EngineError, BadParams) as error:
@@ -167,29 +223,31 @@ class HttpApi:
     def _socket(self, head: RequestHead) -> Answer:
         offered = [name.strip() for name in head.fields.get("sec-websocket-protocol", "").split(",") if name.strip()]
         subprotocol = SUBPROTOCOL if SUBPROTOCOL in offered else None
-        login, is_refused = self._socket_login(head, offered)
+        login, refused = self._socket_login(head, offered)
 
         async def run(websocket: WebSocket) -> None:
-            if is_refused:
+            if refused is not None:
                 # A page can't read the status of a failed upgrade, but it can read a close code.
-                await websocket.close(BAD_TOKEN, "the token or ticket is not valid")
+                await websocket.close(*refused)
             else:
-                await self._api.run_connection(websocket, login)
+                await self._api.run_connection(websocket, login, self._peer)
 
         return Upgrade(run=run, subprotocol=subprotocol, message_bytes=self._api.limits.message_bytes)
 
     # -- credentials ---------------------------------------------------------------------------
 
-    def _socket_login(self, head: RequestHead, offered: list[str]) -> tuple[Login | None, bool]:
-        """Return what a WebSocket's request gives, and whether it is refused; neither: `hello` brings a ticket."""
+    def _socket_login(self, head: RequestHead, offered: list[str]) -> tuple[Login | None, tuple[int, str] | None]:
+        """Return what a WebSocket's request gives, and how it is closed if it is refused; neither: `hello` brings a ticket."""
+        if self._api.failed_logins.is_over(self._peer):
+            return None, (TOO_FAST, _TOO_MANY_LOGINS)
         tickets = [name.removeprefix(_TICKET) for name in offered if name.startswith(_TICKET)]
         if not tickets and "authorization" not in head.fields:
-            return None, False
-        self._check_rate()
+            return None, None
         login = self._api.credentials.use_socket_ticket(tickets[0]) if tickets else self._bearer(head)
         if login is None:
             self._api.failed_logins.add(self._peer)
-        return login, login is None
+            return None, (BAD_TOKEN, "the token or ticket is not valid")
+        return login, None
 
     def _login(self, head: RequestHead) -> Login:
         self._check_rate()
@@ -205,13 +263,11 @@ class HttpApi:
 
     def _check_rate(self) -> None:
         if self._api.failed_logins.is_over(self._peer):
-            raise BadRequest(429, "too many failed logins: wait a second")
+            raise BadRequest(429, _TOO_MANY_LOGINS)
 
 
-def _http_answer(text: str | None) -> Response:
+def _http_answer(document: Mapping[str, Json]) -> Response:
     """Return the answer of the protocol as one of HTTP."""
-    assert text is not None  # it answers a request
-    document = cast("Mapping[str, Json]", json.loads(text))
     error = document.get("error")
     if error is None:
         return _json(200, document.get("result"))
@@ -230,6 +286,29 @@ def _download(session_id: str, form: Format, text: str) -> Response:
     return Response(body=text.encode(), content_type=CONTENT_TYPES[form], fields=(*_NO_STORE, *fields))
 
 
+def _media(media_id: str, media: Media) -> Response:
+    """Return an image, or another file to keep."""
+    kind = "inline" if media.is_shown else "attachment"
+    fields: Fields = (
+        ("content-disposition", f'{kind}; filename="{media_id}"'),
+        ("content-security-policy", "sandbox; default-src 'none'"),
+    )
+    return Response(body=media.data, content_type=media.media_type, fields=(*_NO_STORE, *fields))
+
+
+def _revalidated(head: RequestHead, answer: Response) -> Response:
+    """Return *answer* with its ETag; or without a body, if the client has the same one already."""
+    if head.method == "POST" or answer.status != 200:
+        return answer
+    # Of the whole answer, and not the number of the last event: what a turn does changes without one, too.
+    tag = f'"{sha256(answer.body).hexdigest()[:32]}"'
+    fields = (*answer.fields, ("etag", tag))
+    known = [each.strip().removeprefix("W/") for each in head.fields.get("if-none-match", "").split(",")]
+    if tag in known or known == ["*"]:
+        return attrs.evolve(answer, status=304, body=b"", fields=fields)
+    return attrs.evolve(answer, fields=fields)
+
+
 def _problem(status: int, detail: str, facts: Mapping[str, Json], fields: Fields) -> Response:
     """Return an error as RFC 9457 has it, with the kind of the protocol's table where it has one."""
     document = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, **facts}
@@ -237,8 +316,8 @@ def _problem(status: int, detail: str, facts: Mapping[str, Json], fields: Fields
     return Response(status=status, body=body, content_type="application/problem+json", fields=(*_NO_STORE, *fields))
 
 
-def _json(status: int, value: Json) -> Response:
-    return Response(status=status, body=to_json_text(value).encode(), fields=_NO_STORE)
+def _json(status: int, value: Json, fields: Fields = ()) -> Response:
+    return Response(status=status, body=to_json_text(value).encode(), fields=(*_NO_STORE, *fields))
 
 
 def _text(status: int, text: str) -> Response:

@@ -5,20 +5,25 @@ Everything can be asked by `POST /v1/rpc`; these are for curl, links and caches.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, cast
+from typing import Final
 
 import attrs
 
 from engine.control.protocol.error_kinds import ERROR_KINDS
+from engine.control.protocol.method_table import METHODS
 from engine.control.transport.http_connection import HttpRequest
-from engine.control.transport.request_head import BadRequest
+from engine.control.transport.request_head import BadRequest, RequestHead
 from engine.core.schema import Json
+from engine.jsonrpc.strict_json import BadJson, RpcLimits, read_json
 
 _SESSION: Final = r"/v1/sessions/(?P<session_id>[^/]+)"
-_NUMBERS: Final = frozenset({"after", "limit", "tail"})
+_NUMBERS: Final = frozenset({"after", "limit", "tail", "timeout"})
+_WAIT: Final = re.compile(r'(?:^|[,;])\s*wait\s*=\s*"?([0-9]{1,9})(?![0-9])', re.IGNORECASE)
+_LONGEST_WAIT: Final = 600
+# The server has checked how long a body may be.
+_LIMITS: Final = RpcLimits(bytes=1 << 30)
 
 
 @attrs.frozen
@@ -53,6 +58,7 @@ _GET: Final = tuple(
         (f"{_SESSION}/asked", "asked"),
         (f"{_SESSION}/diff", "diff"),
         (f"{_SESSION}/context", "context"),
+        (f"{_SESSION}/turns/(?P<turn_id>[^/]+)", "wait"),
     )
 )
 _POST: Final = tuple(
@@ -82,6 +88,18 @@ _STATUS: Final[Mapping[str, int]] = {
     "cancelled": 408,
     "config": 400,
 }
+_KINDS: Final[Mapping[int, str]] = {
+    401: "forbidden",
+    403: "forbidden",
+    404: "method",
+    405: "method",
+    413: "too_large",
+    421: "forbidden",
+    426: "unsupported",
+    429: "rate_limited",
+    431: "too_large",
+    503: "draining",
+}
 
 
 def route_of(request: HttpRequest) -> RpcRoute:
@@ -92,11 +110,28 @@ def route_of(request: HttpRequest) -> RpcRoute:
     """
     head = request.head
     if head.method == "POST":
-        params = _body(request.body)
-        if key := head.fields.get("idempotency-key"):
-            params.setdefault("key", key)
-        return _match_route(_POST, head.path, params, _posted)
-    return _match_route(_GET, head.path, {name: _value(name, text) for name, text in head.query.items()}, _asked_for)
+        route = _match_route(_POST, head.path, _body(request.body), _posted)
+        key = head.fields.get("idempotency-key")
+        if key and METHODS[route.method].is_keyed:
+            return attrs.evolve(route, params={"key": key, **route.params})
+        return route
+    params = {name: _value(name, text) for name, text in head.query.items()}
+    route = _match_route(_GET, head.path, params, lambda method, _path, _params: method)
+    if route.method == "wait":
+        # To look is the default, and not to wait.
+        return attrs.evolve(route, params={"timeout": 0, **route.params})
+    return route
+
+
+def seconds_to_wait(head: RequestHead) -> int | None:
+    """Return how long the client prefers to wait for an end (RFC 7240: `Prefer: wait=10`); None: it does not say."""
+    matched = _WAIT.search(head.fields.get("prefer", ""))
+    return None if matched is None else min(int(matched[1]), _LONGEST_WAIT)
+
+
+def kind_of(status: int) -> str:
+    """Return the kind of error that a refusal with *status* is, before any method was run."""
+    return _KINDS.get(status, "request")
 
 
 def status_of(kind: str) -> int:
@@ -118,10 +153,6 @@ def _match_route(
     raise BadRequest(404, f"there is nothing at {path}")
 
 
-def _asked_for(method: str, path: str, params: Mapping[str, Json]) -> str:  # noqa: ARG001  # the address says all
-    return method
-
-
 def _posted(method: str, path: str, params: Mapping[str, Json]) -> str:
     if method == "answer":
         # The three kinds of questions have answers with different fields.
@@ -138,9 +169,9 @@ def _value(name: str, text: str) -> Json:
 
 def _body(body: bytes) -> dict[str, Json]:
     try:
-        document: object = json.loads(body or b"{}")
-    except (ValueError, RecursionError):
-        document = None
+        document = read_json(body or b"{}", _LIMITS)
+    except BadJson as error:
+        raise BadRequest(400, str(error)) from None
     if not isinstance(document, dict):
         raise BadRequest(400, "the body is not an object of JSON")
-    return cast("dict[str, Json]", document)
+    return document

@@ -6,13 +6,13 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, final
+from typing import Final, cast, final
 
 import attrs
 import trio
 
 from engine.control.client_connection import HEARTBEAT, RESTART, REVOKED, ClientConnection
-from engine.control.control_methods import Caller, Methods
+from engine.control.control_methods import Caller, Documents, Methods
 from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.event_batches import EventTexts
 from engine.control.event_stream import CONTENT_TYPE, FIELDS, EventStream
@@ -36,7 +36,7 @@ from engine.control.protocol.handshake import (
 from engine.control.protocol.json_schema import event_versions, schema_digest
 from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult
 from engine.control.protocol.server_side import Call, ServerSide, note_text
-from engine.control.protocol.session_methods import ClientRow
+from engine.control.protocol.session_methods import ClientRow, SessionGetResult, SessionHead
 from engine.control.protocol.turn_methods import PromptParams, PromptResult
 from engine.control.protocol.watch_methods import (
     ClientsNote,
@@ -49,7 +49,6 @@ from engine.control.protocol.watch_methods import (
     WatchResult,
 )
 from engine.control.protocol.wire_converter import BadParams, Params
-from engine.control.session_export import Format
 from engine.control.subscription import Subscription
 from engine.control.transport.http_connection import SendPiece, Stream
 from engine.control.transport.message_transport import MessageTransport
@@ -58,6 +57,8 @@ from engine.core.ids import RequestId, SessionId
 from engine.core.version import __version__
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
+# Of an answer over HTTP: where an event that was elided is fetched, the largest upload in it has room as base64.
+_LARGEST_BODY: Final = 64 << 20
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
 _OF_CONNECTIONS: Final = frozenset({"hello", "subscribe", "unsubscribe", "watch", "attend", "rpc.cancel"})
@@ -120,14 +121,17 @@ class ControlServer:
 
     # -- connections ---------------------------------------------------------------------------
 
-    async def run_connection(self, transport: MessageTransport, login: Login | None) -> None:
-        """Serve a client until it goes. A checkpoint; cancelling it closes the connection."""
+    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
+        """Serve a client until it goes. A checkpoint; cancelling it closes the connection.
+
+        Failed logins are counted for *peer*, an address; empty: of the Unix socket.
+        """
         if self.drained.is_set():
             await transport.close(RESTART, "the server ends")
             return
         self._number += 1
         name = f"c{self._number}"
-        connection = ClientConnection(transport, self, connection_id=name, login=login, since=self.now())
+        connection = ClientConnection(transport, self, connection_id=name, login=login, since=self.now(), peer=peer)
         self._clients[name] = _Client(connection)
         try:
             await connection.run()
@@ -147,6 +151,7 @@ class ControlServer:
         if hello.ticket is not None:
             connection.login = self.credentials.use_socket_ticket(hello.ticket)
         if connection.login is None:
+            self.failed_logins.add(connection.peer)
             raise Refusal("forbidden", "the ticket is not valid, or there is none")
         role = lower_role(connection.login.role, hello.role)
         connection.client_name, connection.instance = hello.client.name, hello.client.instance
@@ -163,6 +168,7 @@ class ControlServer:
             limits=self.limits,
             schema=schema_digest(),
             events=event_versions(),
+            capabilities=self._methods.capabilities,
         )
 
     def revoke(self, names: frozenset[str]) -> None:
@@ -212,7 +218,7 @@ class ControlServer:
 
     async def run_frame(self, frame: str | bytes, login: Login) -> str | None:
         """Run the requests of a frame for a client without a connection; return the answer. A checkpoint."""
-        side = ServerSide.of(self.limits)
+        side = ServerSide.of(self.limits, largest=_LARGEST_BODY)
         side.welcome(login.role)
         incoming = side.receive(frame)
         answers = list(incoming.sends)
@@ -232,11 +238,15 @@ class ControlServer:
         # A batch has one answer, and so has anything else that a frame can hold.
         return answers[0] if answers else None
 
-    async def _run(self, method: str, params: Params, caller: Caller) -> object:
+    def _check_possible(self, method: str, caller: Caller) -> None:
+        """Raise `Refusal` if the server ends soon, or has no connection for what needs one."""
         if self._until is not None and method in _NEW_WORK:
             raise Refusal("draining", f"the server is about to end: {self._drain_reason}", until=self._until)
         if method in _OF_CONNECTIONS and caller.connection is None:
             raise Refusal("unsupported", f"{method} needs a connection: a WebSocket, or the Unix socket")
+
+    async def _run(self, method: str, params: Params, caller: Caller) -> object:
+        self._check_possible(method, caller)
         match params:
             case ServerDrainParams():
                 return self._drain(params)
@@ -249,6 +259,9 @@ class ControlServer:
             case _ if method == "server.status":
                 count = len(self._presence.rows)
                 return attrs.evolve(self._methods.status(), connections=count, draining=not self.is_ready)
+            case _ if method == "session.get":
+                result = cast("SessionGetResult", await self._methods.run(method, params, caller))
+                return attrs.evolve(result, head=self._with_clients(result.head))
             case _:
                 return await self._methods.run(method, params, caller)
 
@@ -303,15 +316,16 @@ class ControlServer:
             raise Refusal("forbidden", "an upload needs the role full", role=login.role, needed="full")
         return self._methods.uploads.add(data)
 
-    async def export(self, session_id: str, form: Format) -> str:
-        """Return a session as a document. A checkpoint. Raises errors of the engine."""
-        return await self._methods.export(session_id, form)
+    @property
+    def documents(self) -> Documents:
+        """What is read of sessions by other means than the protocol's methods."""
+        return self._methods
 
     async def stream(self, params: SubscribeParams, login: Login) -> Stream:
         """Return a session's events as an answer of HTTP. A checkpoint. Raises errors of the engine."""
         followed = await self._methods.follow(params, Caller(login.name, login))
         subscription = Subscription("s1", params, followed.cursor, texts=self._texts, snapshot=followed.snapshot)
-        stream = EventStream(subscription, followed.result.head, now=self.now)
+        stream = EventStream(subscription, self._with_clients(followed.result.head), now=self.now)
 
         async def write(send: SendPiece) -> None:
             if self.drained.is_set():
@@ -336,15 +350,19 @@ class ControlServer:
         followed = await self._methods.follow(params, caller)
         name = self._new_sub(client)
         subscription = Subscription(name, params, followed.cursor, texts=self._texts, snapshot=followed.snapshot)
+        head = self._with_clients(followed.result.head)
 
         async def run() -> None:
             try:
-                await subscription.run(connection, followed.result.head)
+                await subscription.run(connection, head)
             finally:
                 client.subscriptions.pop(name, None)
 
         client.subscriptions[name] = (subscription, connection.start(run))
-        return attrs.evolve(followed.result, sub=name)
+        return attrs.evolve(followed.result, sub=name, head=head)
+
+    def _with_clients(self, head: SessionHead) -> SessionHead:
+        return attrs.evolve(head, clients=self._presence.rows)
 
     def _new_sub(self, client: _Client) -> str:
         if len(client.subscriptions) >= self.limits.subscriptions:

@@ -24,6 +24,7 @@ from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.journal.lookup import find_answer
 from engine.journal.state import Retry
+from engine.nursery.parkable import check_not_parked
 from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import attachment
 from engine.session.engine import engine_runtime
@@ -80,9 +81,13 @@ class TurnActions:
         """
         media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
+        live = live_session(session)
+        if not _seq_of(session, InputId(params.key)):
+            # A new prompt would end a parked turn, and with it a question that nobody has seen.
+            check_not_parked(live.journal.state, is_running=live.active is not None)
         settings = None
         if params.settings is not None:
-            settings = settings_with(live_session(session).config.settings, params.settings)
+            settings = settings_with(live.config.settings, params.settings)
         turn = self._engine.start_turn(
             session, params.text, attachments=media, settings=settings, input_id=params.key, by=by
         )
@@ -115,12 +120,14 @@ class TurnActions:
     async def cancel(self, params: tu.CancelParams, by: str = "") -> tu.CancelResult:
         """Cancel a turn. A checkpoint."""
         record = await self._reads.record(params.session_id)
-        if record.live is not None:
+        if record.state.turn is not None and record.state.turn.turn_id == params.turn_id:
+            # Also of a session that is not open here: its turn may be parked.
             session = await self._engine.open_session(params.session_id)
             session.cancel(params.turn_id, by=by)
             turn = session.state.turn
             if turn is not None and turn.turn_id == params.turn_id:
                 return tu.CancelResult(state="ending", until=None if turn.ending is None else turn.ending.until)
+            record = await self._reads.record(params.session_id)
         if any(_ends(event, params.turn_id) for event in record.events):
             return tu.CancelResult(state="over")
         raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")

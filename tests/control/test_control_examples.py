@@ -9,16 +9,10 @@ from typing import Any
 from engine.control.protocol.method_table import COMMON_ERRORS, METHODS
 from engine.control.protocol.wire_converter import read_received, write_value
 from engine.session.engine_options import PermissionOptions
-from engine.testing.script import Answer, call, done, text
 from scripts.control_examples import EXAMPLES
+from tests.support.control_session import SCRIPT, ExampleSession
 from tests.support.served_engine import served
 
-SCRIPT: list[Answer] = [
-    [*text("They pass now."), *done()],
-    [*call("wait_forever", id="c-2"), *done("calls")],
-    [*text("Stopped."), *done()],
-    *[[*text("Done."), *done()]] * 5,
-]
 # Their examples need a question, a parked turn, a running turn, or a key, which there is not here.
 REFUSED = {
     "attend": "not_found",
@@ -48,27 +42,12 @@ async def test_examples_are_answered_as_the_table_says(tmp_path: Path) -> None:
             return answers[name]
 
         await ask("hello", json.loads(write_value(EXAMPLES["hello"][0])))
-        session_id = await client.new_session(tmp_path)
-        sub = (await client.result("subscribe", session_id=session_id, at="start"))["sub"]
-        turn_id = (await client.result("prompt", session_id=session_id, text="Make them pass", key="p1"))["turn_id"]
-        await client.events_until("turn_ended")
-        denied = (await client.result("prompt", session_id=session_id, text="Wait", key="p2"))["turn_id"]
-        asked = (await client.events_until("permission_asked"))[-1]
-        await client.result(
-            "permission.reply", session_id=session_id, request_id=asked["request_id"], answer="reject", feedback="No."
-        )
-        await client.result("wait", session_id=session_id, turn_id=denied)
-        message_id = (await client.result("messages", session_id=session_id))["messages"][1]["id"]
-        real = {"s-4f1c": session_id, "t-02": turn_id, "/home/ada/project": str(tmp_path), "m-2": message_id}
-        real["c-2"] = asked["call_id"]
+        session = await ExampleSession.prepare(client, tmp_path)
         order = [name for name in METHODS if name not in (*LAST, "hello")]
         for name in [*order, *LAST]:
-            example = write_value(EXAMPLES[name][0]).replace("k-9b2e", f"key {name}").replace("sub-1", sub)
-            for there, here in real.items():
-                example = example.replace(json.dumps(there)[1:-1], json.dumps(here)[1:-1])
-            answer = await ask(name, json.loads(example))
+            answer = await ask(name, session.params(name))
             if name in {"prompt", "queue", "compact"}:
-                while (await client.result("session.get", session_id=session_id))["head"]["turn"] is not None:
+                while (await client.result("session.get", session_id=session.id))["head"]["turn"] is not None:
                     await client.events_until("turn_ended")
             if "error" in answer:
                 assert answer["error"]["data"]["kind"] in (*METHODS[name].errors, *COMMON_ERRORS), answer

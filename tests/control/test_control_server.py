@@ -93,7 +93,7 @@ async def test_same_by_http(tmp_path: Path) -> None:
         repeated = await http.post("/v1/sessions", json={"cwd": str(tmp_path), "key": "k1"})
         assert repeated.json() == created.json()
         prompted = await http.post(f"/v1/sessions/{session_id}/prompt", json={"text": "Hi", "key": "p1"})
-        assert prompted.status_code == 200, prompted.text
+        assert prompted.status_code == 202, prompted.text
         waited = await http.post(
             "/v1/rpc",
             json={

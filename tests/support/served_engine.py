@@ -19,13 +19,14 @@ from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, done, text
 from engine.testing.scripted_provider import ScriptedProvider
+from tests.support.control_schema import check_error, check_exchange, check_note
 
 HELLO = {"protocol": {"min": 1, "max": 1}, "client": {"name": "test"}}
 
 
 @attrs.define
 class Client:
-    """A client that speaks JSON-RPC over any way of sending texts."""
+    """A client that speaks JSON-RPC over any way of sending texts. Whatever is sent is compared with the schema."""
 
     send: Callable[[str], Awaitable[None]]
     receive: Callable[[], Awaitable[str]]
@@ -37,10 +38,19 @@ class Client:
         self.number += 1
         await self.send(json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params}))
         while True:
-            message: dict[str, Any] = json.loads(await self.receive())
+            message = await self._read()
             if message.get("id") == self.number:
+                check_exchange(method, params, message)
                 return message
             self.notes.append(message)
+
+    async def _read(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(await self.receive())
+        if "method" in message:
+            check_note(message)
+        elif "error" in message:
+            check_error(message["error"])
+        return message
 
     async def hello(self, name: str = "test", **params: Any) -> dict[str, Any]:
         return await self.result("hello", **{**HELLO, "client": {"name": name}, **params})
@@ -66,7 +76,7 @@ class Client:
 
     async def note(self) -> dict[str, Any]:
         """Return the next notification."""
-        return self.notes.pop(0) if self.notes else json.loads(await self.receive())
+        return self.notes.pop(0) if self.notes else await self._read()
 
     async def events_until(self, tag: str) -> list[dict[str, Any]]:
         """Return the events up to the first with that type."""

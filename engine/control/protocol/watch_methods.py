@@ -104,7 +104,8 @@ class FamilySnapshot:
         position: to continue from.
         sessions: the session, then its live sub-agents.
         asked: their open questions, the oldest first.
-        messages: the newest messages of the session.
+        messages: the newest messages of the session. In place of an image's or a file's content is `href:` and where to
+            fetch it, relative to the server's address.
         older: what to send as `before` to `messages` for older ones; None: these are all.
     """
 
@@ -144,7 +145,7 @@ class MessagesResult:
     """Messages in order.
 
     Attributes:
-        messages: the messages.
+        messages: the messages, with references as in a snapshot.
         more: whether there are older ones.
     """
 

@@ -1,0 +1,125 @@
+"""`SessionSource`: a session's events for one subscriber, wherever the session is open, and however often it is closed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+import trio
+
+from engine.control.engine_reads import EngineReads, SessionRecord, questions_of
+from engine.core.errors import ConfigError
+from engine.core.ids import SessionId
+from engine.journal.cursors import follow
+from engine.journal.position import Position
+from engine.journal.state import Resync
+from engine.session.engine import engine_runtime
+
+if TYPE_CHECKING:
+    from engine.journal.cursors import Cursor
+    from engine.journal.log import JournalEntry
+    from engine.session.engine import Engine
+    from engine.session.session_watch import Watch
+
+# How long a stored session may be open here before its subscribers get live events.
+_LOOK_AGAIN: Final = 0.5
+
+
+@final
+class SessionSource:
+    """Events from the journal while the session is open in this engine, else the durable ones from the store."""
+
+    def __init__(
+        self, engine: Engine, reads: EngineReads, record: SessionRecord, epoch: str, after: int | Position | None
+    ) -> None:
+        """Begin after a number or a position, or with what happens from now on. Not a checkpoint.
+
+        From a position of another epoch or session, or of a future, the first thing is one `Resync`. Raises
+        `ConfigError` if the session is not open here and the store can't be watched.
+        """
+        self._engine = engine
+        self._runtime = engine_runtime(engine)
+        self._reads = reads
+        self._id: SessionId = record.state.session_id
+        self._epoch = epoch
+        self._watch: Watch | None = None
+        self._cursor: Cursor | None = None
+        self._must_resync = False
+        self._position = self._at(record.state.seq)
+        if record.live is not None:
+            self._cursor = follow(record.live.journal, after)
+            return
+        if isinstance(after, int):
+            self._position = self._at(after)
+        elif after is not None and self._is_of_record(after, record):
+            self._position = after
+        else:
+            self._must_resync = after is not None
+        self._watch = engine.watch_session(self._id, after=self._position.seq)
+
+    def _at(self, seq: int) -> Position:
+        return Position(epoch=self._epoch, seq=seq, session_id=self._id)
+
+    def _is_of_record(self, position: Position, record: SessionRecord) -> bool:
+        is_ours = position.epoch == self._epoch and position.session_id in {"", self._id}
+        return is_ours and 0 <= position.seq <= record.state.seq
+
+    @property
+    def position(self) -> Position:
+        """Where it is."""
+        return self._position if self._cursor is None else self._cursor.position
+
+    async def __anext__(self) -> JournalEntry | Resync:
+        """Return the next event. A checkpoint; if cancelled, it is returned next time.
+
+        Raises `StopAsyncIteration` once the engine has closed, `JournalCorrupt`, `StoreError`.
+        """
+        while True:
+            if self._cursor is None:
+                event = await self._next_stored()
+                if event is not None:
+                    return event
+                continue
+            try:
+                return await self._cursor.__anext__()
+            except StopAsyncIteration:
+                if self._engine.is_closed:
+                    raise
+                # Only the session was closed: whoever opens it again, its events go on from here.
+                self._position, self._cursor, self._watch = self._cursor.position, None, None
+
+    async def _next_stored(self) -> JournalEntry | Resync | None:
+        """Return the next event of the store; None: the session is open here now."""
+        if self._must_resync:
+            resync = stored_resync(await self._reads.record(self._id), self._epoch)
+            self._must_resync, self._position, self._watch = False, self._at(resync.seq), None
+            return resync
+        if self._watch is None:
+            try:
+                self._watch = self._engine.watch_session(self._id, after=self._position.seq)
+            except ConfigError:
+                raise StopAsyncIteration from None  # a host's own store: it can't be watched
+        while True:
+            with trio.move_on_after(_LOOK_AGAIN):
+                event = await self._watch.__anext__()
+                self._position = self._at(self._watch.seq)
+                return event
+            live = self._runtime.sessions.by_id.get(self._id)
+            if live is not None and not live.journal.is_closed:
+                self._cursor = follow(live.journal, self._position)
+                return None
+
+    def try_next(self) -> JournalEntry | Resync | None:
+        """Return the next event if there is one now. Not a checkpoint."""
+        return None if self._cursor is None else self._cursor.try_next()
+
+
+def stored_resync(record: SessionRecord, epoch: str) -> Resync:
+    """Return what a cursor would begin with, of a session that is not open here."""
+    return Resync(
+        session_id=record.state.session_id,
+        epoch=epoch,
+        seq=record.state.seq,
+        state=record.state,
+        open_questions=questions_of(record),
+        position=Position(session_id=record.state.session_id, epoch=epoch, seq=record.state.seq),
+    )

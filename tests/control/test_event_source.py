@@ -1,0 +1,119 @@
+"""A subscription goes on whatever becomes of the session: closed, opened again, or found in the store after a restart."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from engine.session.engine_options import PermissionOptions
+from engine.testing.script import Answer, call, done
+from tests.support.raw_http import raw_stream, request
+from tests.support.served_engine import Client, served
+
+ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
+
+
+async def notes(client: Client, count: int) -> list[dict[str, Any]]:
+    return [await client.note() for _ in range(count)]
+
+
+async def test_closed_session_is_followed_when_opened_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as one, server.unix() as two:
+        await one.hello()
+        await two.hello()
+        session_id = await one.new_session(tmp_path)
+        await two.result("subscribe", session_id=session_id, at="start")
+        seqs: list[int] = []
+        for number in range(3):
+            await one.result("prompt", session_id=session_id, text="Hi", key=f"p{number}")
+            seqs += [event["seq"] for event in await two.events_until("turn_ended") if event["seq"]]
+            with trio.fail_after(10):
+                while not (await one.call("session.close", session_id=session_id)).get("result", {}).get("released"):
+                    await trio.sleep(0.01)
+        assert seqs == list(range(1, len(seqs) + 1))
+
+
+@pytest.mark.parametrize("way", ["unix", "stream"])
+async def test_position_of_an_earlier_server_resyncs_once(tmp_path: Path, way: str) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        sub = (await client.result("subscribe", session_id=session_id, at="start"))["sub"]
+        await client.result("prompt", session_id=session_id, text="Hi", key="p1")
+        await client.events_until("turn_ended")
+        position = (await client.result("unsubscribe", sub=sub))["position"]
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.hello()
+        if way == "stream":
+            async with raw_stream(server.port) as stream:
+                target = f"/v1/sessions/{session_id}/stream?after={position}"
+                await stream.send_all(request(target, server.port, token=server.at.token))
+                received = b""
+                while received.count(b"event:") < 2:
+                    received += await stream.receive_some()
+            names = re.findall(r"event: \w+", received.decode())
+            assert names == ["event: head", "event: resync"]
+            return
+        await client.result("subscribe", session_id=session_id, after=position)
+        head, resync = await notes(client, 2)
+        assert (head["method"], resync["method"]) == ("head", "resync")
+        snapshot = resync["params"]["snapshot"]
+        assert [message["type"] for message in snapshot["messages"]] == ["user", "assistant"]
+        # What comes then follows on the snapshot.
+        await client.result("prompt", session_id=session_id, text="Hi", key="p2")
+        seqs = [event["seq"] for event in await client.events_until("turn_ended") if event["seq"]]
+        assert seqs == list(range(snapshot["sessions"][0]["state"]["seq"] + 1, seqs[-1] + 1))
+
+
+async def test_question_is_seen_after_a_restart(tmp_path: Path) -> None:
+    opening: dict[str, Any] = {"permissions": PermissionOptions()}
+    async with served(tmp_path, *ASKS, **opening) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("subscribe", session_id=session_id)
+        await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        asked = (await client.events_until("permission_asked"))[-1]
+    async with served(tmp_path, *ASKS, **opening) as server, server.unix() as client:
+        await client.hello()
+        head = (await client.result("session.get", session_id=session_id))["head"]
+        listed = (await client.result("asked", session_id=session_id))["questions"]
+        snapshot = await client.result("snapshot", session_id=session_id)
+        ids = [
+            each["request_id"] for each in (*head["asked"], *snapshot["asked"], *[row["question"] for row in listed])
+        ]
+        assert ids == [asked["request_id"]] * 3
+        assert head["parked"]
+        refused = await client.call("prompt", session_id=session_id, text="More", key="p2")
+        assert refused["error"]["data"]["kind"] == "parked"
+        turn = {"session_id": session_id, "turn_id": head["turn"]["turn_id"]}
+        assert refused["error"]["data"]["turn_id"] == turn["turn_id"]
+        assert (await client.result("cancel", **turn))["state"] == "ending"
+        with trio.fail_after(10):
+            while (await client.result("cancel", **turn))["state"] == "ending":
+                await trio.sleep(0.01)
+        await client.result("prompt", session_id=session_id, text="More", key="p2")
+
+
+async def test_busy_and_stale_name_the_turn(tmp_path: Path) -> None:
+    async with served(tmp_path, *ASKS) as server, server.unix() as client:
+        await client.hello("panel")
+        session_id = await client.new_session(tmp_path)
+        subscribed = await client.result("subscribe", session_id=session_id)
+        assert [row["name"] for row in subscribed["head"]["clients"]] == ["panel"]
+        turn_id = (await client.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        await client.events_until("call_started")
+        busy = await client.call("prompt", session_id=session_id, text="More", key="p2")
+        assert busy["error"]["data"] == {
+            "kind": "busy",
+            "retry": "later",
+            "error": "SessionBusy",
+            "turn_id": turn_id,
+            "status": "busy",
+        }
+        for method in ("cancel", "skip_wait"):
+            stale = await client.call(method, session_id=session_id, turn_id="t0")
+            assert (stale["error"]["data"]["kind"], stale["error"]["data"]["current"]) == ("conflict", turn_id)
