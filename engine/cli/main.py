@@ -26,6 +26,7 @@ commands:
   run          give the agent a task and watch it work
   sessions     list, search, show, export, fork and delete sessions
   stats        show tokens and money spent, by day, model, folder and session
+  trace        draw what ran when in a session, as one page for a browser
   models       list the models you can use here, and what the others need
   tools        list the tools that the model can call
   agents       list agents and sub-agents
@@ -41,6 +42,7 @@ _MODULES: Mapping[str, str] = {
     "run": "engine.cli.run",
     "sessions": "engine.cli.sessions.dispatch",
     "stats": "engine.cli.sessions.stats",
+    "trace": "engine.cli.sessions.trace",
     "models": "engine.cli.models",
     "tools": "engine.cli.tools",
     "agents": "engine.cli.agents",

@@ -1,4 +1,4 @@
-"""Sessions outside of their store: JSON, Markdown, a web page."""
+"""Sessions outside of their store: JSON, Markdown, a web page, the picture of what ran when."""
 
 from engine.core.facade import lazy_exports
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from engine.export.json_document import with_fresh_ids as with_fresh_ids
     from engine.export.markdown import parse_markdown as parse_markdown
     from engine.export.markdown import render_markdown as render_markdown
+    from engine.export.trace_page import render_trace as render_trace
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -22,5 +23,6 @@ else:
             "engine.export.html_page": "render_html",
             "engine.export.json_document": "parse_json_document render_json_document with_fresh_ids",
             "engine.export.markdown": "parse_markdown render_markdown",
+            "engine.export.trace_page": "render_trace",
         },
     )

@@ -6,7 +6,8 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal
 
@@ -14,21 +15,19 @@ from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
     add_session_argument,
     current_folder,
-    resolve_session_id,
     run_subcommand,
     subcommand_parser,
     with_store,
 )
 from engine.cli.sessions.show import session_title
+from engine.cli.sessions.write_document import Journals, write_document
 from engine.cli.terminal.exit_codes import USAGE_ERROR
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars, one_line
-from engine.core.errors import ConfigError, JournalCorrupt, StoreError
-from engine.core.events import Durable, SharedContext
+from engine.core.errors import ConfigError, JournalCorrupt
+from engine.core.events import SharedContext
 from engine.core.ids import SessionId
-from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.export.collect import collect_session
 from engine.export.history import render_history
 from engine.export.html_page import ContextUsage, render_html
 from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
@@ -41,7 +40,6 @@ from engine.settings_file.config_file import load_config
 from engine.store.store_protocols import FullStore
 
 Format = Literal["json", "markdown", "html"]
-Journals = Sequence[Sequence[Durable]]
 
 _SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
 _FORMATS: Final[tuple[Format, ...]] = ("json", "markdown", "html")
@@ -103,37 +101,17 @@ def _add_output(parser: argparse.ArgumentParser, *, required: bool) -> None:
 
 def _export(args: argparse.Namespace) -> int:
     suffix = Path(args.output or "").suffix.lower()
-    return _write(args, args.format or _SUFFIXES.get(suffix, "json"), is_private=True)
+    return write_document(args, partial(_text, form=args.format or _SUFFIXES.get(suffix, "json")), is_private=True)
 
 
 def _share(args: argparse.Namespace) -> int:
-    code = _write(args, "html", is_private=False)
+    code = write_document(args, partial(_text, form="html"), is_private=False)
     # Not into a pipe: the reader of the warning would be a program.
     if not code and args.output != "-":
         print_error(
             "The page holds everything that was written and read in the session: review it before you share it."
         )
     return code
-
-
-def _write(args: argparse.Namespace, form: Format, *, is_private: bool) -> int:
-    target = None if args.output in {None, "-"} else Path(args.output).expanduser()
-    # Checked before the work; `_put` never leaves half a file.
-    if target is not None and target.exists() and not args.force:
-        raise ConfigError(f"{target} exists already: --force overwrites it")
-
-    async def work(store: FullStore) -> str:
-        journals = await collect_session(store, await resolve_session_id(store, args.session))
-        return await to_thread(_text, journals, form)
-
-    text = with_store(args, work)
-    if target is None:
-        return print_text(text)
-    try:
-        _put(target, text, is_private=is_private)
-    except OSError as error:
-        raise StoreError(f"{target} can't be written: {error.strerror}") from error
-    return print_text(f"{escape_control_chars(str(target))}: {len(text.encode()):,} bytes\n")
 
 
 def _text(journals: Journals, form: Format) -> str:
@@ -153,21 +131,6 @@ def _window(state: SessionState) -> ContextUsage | None:
         return None
     kinds = tuple((share.kind, share.tokens) for share in report.shares)
     return ContextUsage(tokens=report.tokens, usable=report.usable, kinds=kinds)
-
-
-def _put(target: Path, text: str, *, is_private: bool) -> None:
-    """Write *text* to *target* atomically. Raises `OSError`."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    # An export may hold secrets; a shared page is meant for others.
-    mode = 0o600 if is_private else 0o644
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        part.replace(target)
-    except BaseException:  # re-raised: a partial file must not stay
-        part.unlink(missing_ok=True)
-        raise
 
 
 # -- import ----------------------------------------------------------------------------------

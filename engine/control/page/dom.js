@@ -2,10 +2,11 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 const ATTRIBUTES = new Set(
-  `accept accept-charset autocapitalize autocomplete class colspan cols d dir download enterkeyhint fill for height hidden
-  id inputmode lang list max maxlength min multiple name open pattern placeholder popover rel role rows scope spellcheck
-  start step stroke stroke-dasharray stroke-linecap stroke-linejoin stroke-width tabindex target title type value viewBox
-  width wrap x x1 x2 y y1 y2 cx cy r rx points transform alt aria-hidden`.split(/\s+/),
+  `accept accept-charset alt aria-hidden autocapitalize autocomplete class clip-path cols colspan cx cy d dir download
+  dx enterkeyhint fill for height hidden id inputmode lang list max maxlength min multiple name open pattern
+  patternUnits placeholder points popover r rel role rows rx scope spellcheck start step stroke stroke-dasharray
+  stroke-linecap stroke-linejoin stroke-width tabindex target text-anchor title transform type value viewBox width
+  wrap x x1 x2 y y1 y2`.split(/\s+/),
 );
 const PROPERTIES = new Set(["checked", "disabled", "selected", "indeterminate", "readOnly", "required"]);
 

@@ -342,7 +342,7 @@ def test_export_format_follows_the_file_name(three: Engine) -> None:
     assert (said.code, said.err) == (2, "engine sessions export: one.md exists already: --force overwrites it\n")
     assert three("sessions", "export", ONE, "-o", "one.md", "--force").code == 0
     said = three("sessions", "export", ONE, "-o", "no/one.md")
-    assert (said.code, "no/one.md can't be written: No such file" in said.err) == (1, True)
+    assert (said.code, "no/one.md can't be written: No such file" in said.err) == (2, True)
     assert sorted(path.name for path in Path().iterdir()) == ["one.html", "one.md"]
 
 
@@ -361,6 +361,20 @@ def test_a_session_is_shared_as_one_page(three: Engine) -> None:
     assert "found it" in page
     assert "default-src 'none'" in page
     assert three("sessions", "share", ONE).code == 2
+
+
+def test_trace_writes_one_private_page(three: Engine) -> None:
+    done = three("trace", ONE, "--html", "one.html")
+    page = Path("one.html").read_text(encoding="utf-8")
+    assert (done.code, done.out) == (0, f"one.html: {len(page.encode()):,} bytes\n")
+    assert "<title>Fix the parser</title>" in page
+    assert stat.S_IMODE(Path("one.html").stat().st_mode) == 0o600, "it holds arguments and results"
+    assert three("trace", ONE, "--html", "-").out.startswith("<!DOCTYPE html>")
+    again = three("trace", "last", "--html", "one.html")
+    assert (again.code, "one.html exists already" in again.err) == (2, True)
+    assert three("trace", "last", "--html", "one.html", "--force").code == 0
+    assert three("trace", ONE).code == 2, "it says where to write"
+    assert three("trace", "ses_none", "--html", "-").code == 2
 
 
 @pytest.mark.parametrize(
@@ -481,7 +495,7 @@ def test_repair_copies_a_damaged_store(three: Engine) -> None:
         connection.execute("DELETE FROM events WHERE session_id = ? AND seq = 5", (ONE,))
     connection.close()
     broken = three("sessions", "show", ONE)
-    assert (broken.code, "`engine sessions repair`" in broken.err) == (1, True)
+    assert (broken.code, "`engine sessions repair`" in broken.err) == (2, True)
     said = three("sessions", "repair")
     assert said.code == 1
     assert said.out.splitlines()[0].startswith(f"{store}.repaired has 4 sessions with ")
@@ -501,7 +515,7 @@ def test_repair_copies_a_damaged_store(three: Engine) -> None:
 def test_invalid_store_is_reported(engine_here: Engine) -> None:
     Path("x").write_text("no database at all, but long enough to be one " * 50)
     said = engine_here("sessions", "--store", "x")
-    assert (said.code, "the file is no SQLite database" in said.err) == (1, True)
+    assert (said.code, "the file is no SQLite database" in said.err) == (2, True)
     assert engine_here("sessions", "list", "--store", "/dev/null/x").code in {0, 1}
 
 
