@@ -133,6 +133,8 @@ surface: dev ## pin the public names, and write the references of them and of th
 	@$(BIN)/python tests/test_surface.py --write
 	@$(BIN)/python scripts/api_reference.py --write
 	@$(BIN)/python -m scripts.control_reference --write
+	@$(BIN)/python -m scripts.page_tables --write
+
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh

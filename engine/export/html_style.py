@@ -27,6 +27,12 @@ article.user { background: var(--user); border-radius: .6rem; padding: .8rem 1re
 article.engine { color: var(--faint); font-size: .9rem; }
 p { margin: .5rem 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 p.heading { font-weight: 650; margin-top: 1rem; }
+p.heading[data-level="1"] { font-size: 1.2em; }
+p.heading[data-level="2"] { font-size: 1.1em; }
+ul, ol { margin: .5rem 0; padding-left: 1.5rem; }
+li p { margin: .2rem 0; }
+blockquote { margin: .5rem 0; padding-left: .8rem; border-left: 2px solid var(--line); color: var(--faint); }
+hr { border: 0; border-top: 1px solid var(--line); margin: 1rem 0; }
 code, pre { font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; font-size: .86em; }
 code { background: var(--block); border-radius: .25rem; padding: .08em .3em; overflow-wrap: anywhere; }
 pre { background: var(--block); border-radius: .4rem; padding: .7rem .9rem; margin: .5rem 0; white-space: pre-wrap;
@@ -39,6 +45,10 @@ summary .bad { color: var(--bad); }
 table { border-collapse: collapse; margin: .5rem 0 1rem; font-size: .85rem; }
 th { font-weight: 400; text-align: left; overflow-wrap: anywhere; }
 td { text-align: right; padding-left: 1.2rem; font-variant-numeric: tabular-nums; }
+article th, article td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
+article th { font-weight: 600; }
+article .right { text-align: right; }
+article .center { text-align: center; }
 meter { width: min(12rem, 25vw); }
 img { max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .4rem; }
 @media print {

@@ -7,41 +7,49 @@ reverse their order, and lone surrogates, which can't be written to a file.
 from __future__ import annotations
 
 import re
-import unicodedata
+from collections.abc import Iterable
 from typing import Final
 
-_KEPT: Final = frozenset("\n\t\u200c\u200d")
-# Invisible marks, which can hide text: variation selectors, without the two for emoji that are in many texts; and
-# letters that look blank.
-UNSEEN: Final = frozenset(
-    [
-        0x034F,
-        0x115F,
-        0x1160,
-        0x17B4,
-        0x17B5,
-        0x3164,
-        0xFFA0,
-        *range(0x180B, 0x1810),
-        *range(0xFE00, 0xFE0E),
-        *range(0xE0000, 0xE1000),
-    ]
+# What is written out wherever text is shown: in terminals, in exports, and in the page, whose scripts get the same table
+# (`scripts/page_tables.py`). Control characters, formats and directions (but no newline, tab, carriage return, and no
+# joiners within words and emoji), line and paragraph separators, lone surrogates; letters that look blank, and variation
+# selectors, which can hide text, except the two for emoji that are in many texts. Listed, not looked up by category: what
+# is shown must not depend on the version of Python or of the browser.
+# fmt: off
+UNSAFE_RANGES: Final[tuple[tuple[int, int], ...]] = (
+    (0x0000, 0x0008), (0x000B, 0x000C), (0x000E, 0x001F), (0x007F, 0x009F), (0x00AD, 0x00AD), (0x034F, 0x034F),
+    (0x0600, 0x0605), (0x061C, 0x061C), (0x06DD, 0x06DD), (0x070F, 0x070F), (0x0890, 0x0891), (0x08E2, 0x08E2),
+    (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200B), (0x200E, 0x200F), (0x2028, 0x202E),
+    (0x2060, 0x2064), (0x2066, 0x206F), (0x3164, 0x3164), (0xD800, 0xDFFF), (0xFE00, 0xFE0D), (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0), (0xFFF9, 0xFFFB), (0x110BD, 0x110BD), (0x110CD, 0x110CD), (0x13430, 0x1343F),
+    (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
 )
-_SUSPECT: Final = re.compile(r"[^\t\n\x20-\x7e]")
+# Besides those, in what somebody is asked to approve: joiners, spaces that are no spaces to a shell, private characters.
+BLANK_RANGES: Final[tuple[tuple[int, int], ...]] = (
+    (0x000D, 0x000D), (0x00A0, 0x00A0), (0x1680, 0x1680), (0x2000, 0x200A), (0x200C, 0x200D), (0x202F, 0x202F),
+    (0x205F, 0x205F), (0x2800, 0x2800), (0x3000, 0x3000), (0xE000, 0xF8FF), (0xFE0E, 0xFE0F),
+)
+# fmt: on
+
+
+def characters(ranges: Iterable[tuple[int, int]]) -> str:
+    """Return *ranges* as the content of a character class of a pattern."""
+    return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
+
+
+_UNSAFE: Final = re.compile(f"[\r{characters(UNSAFE_RANGES)}]")
 
 
 def escape_unsafe_chars(text: str) -> str:
     r"""Return *text* with what is no good character written as `\u202e`; a carriage return is left out."""
-    return _SUSPECT.sub(_escape_char, text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
+    return _UNSAFE.sub(_escape_char, text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass"))
 
 
 def _escape_char(match: re.Match[str]) -> str:
     char = match.group()
+    code = ord(char)
     if char == "\r":
         return ""
-    code = ord(char)
-    if char in _KEPT or (code not in UNSEEN and unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}):
-        return char
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 

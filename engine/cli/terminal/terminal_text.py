@@ -11,7 +11,7 @@ from typing import Final
 
 import attrs
 
-from engine.export.sanitize import UNSEEN
+from engine.export.sanitize import UNSAFE_RANGES
 
 _PIPE_WIDTH: Final = 100
 # Long names must not squeeze their descriptions to a word per line.
@@ -19,15 +19,7 @@ _MIN_DESCRIPTION: Final = 30
 
 # Escape sequences, changes of the writing direction and invisible characters could disguise a text, so they are
 # escaped. Joiners within words and emoji are left alone.
-_HIDING: Final = [
-    *UNSEEN,
-    *(0x00AD, 0x061C, 0x200B, 0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF),
-    *range(0x202A, 0x202F),
-    *range(0x2060, 0x2070),
-    *range(0xFFF9, 0xFFFC),
-    *range(0x1BCA0, 0x1BCA4),
-    *range(0x1D173, 0x1D17B),
-]
+_HIDING: Final = [code for first, last in UNSAFE_RANGES for code in range(first, last + 1) if code > 0xA0]
 _VISIBLE: Final[dict[int, str]] = {
     **{code: f"^{chr(code + 64)}" for code in range(0x20)},
     **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
