@@ -17,6 +17,7 @@ from engine.control.control_methods import Documents
 from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.event_stream import stream_params
 from engine.control.http_routes import RpcRoute, kind_of, route_of, seconds_to_wait, status_of
+from engine.control.page_files import is_page, page_response
 from engine.control.protocol.error_kinds import error_of
 from engine.control.protocol.handshake import WireLimits
 from engine.control.protocol.json_schema import schema_text
@@ -100,7 +101,7 @@ class HttpApi:
 
     def body_limit(self, head: RequestHead) -> int:
         """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
-        if head.path not in _OPEN_PATHS:
+        if head.path not in _OPEN_PATHS and not is_page(head):
             self._login(head)
         return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes
 
@@ -160,6 +161,8 @@ class HttpApi:
     async def _own_address(self, request: HttpRequest) -> Answer | None:
         """Answer at the addresses that stand for no method of the protocol."""
         is_post = request.head.method == "POST"
+        if is_page(request.head):
+            return self._page(request.head)
         match request.head.path:
             case "/healthz" if not is_post:
                 return _text(200, "ok\n")
@@ -202,6 +205,13 @@ class HttpApi:
             data = cast("Mapping[str, Json]", refused.data or {})
             return _problem(status_of(str(data.get("kind", "internal"))), refused.message, data, ())
         return None
+
+    def _page(self, head: RequestHead) -> Answer:
+        response = page_response(head.path, head.fields["host"])
+        if response is None:
+            # After an update, for a page that was loaded before it.
+            raise BadRequest(404, "the page has no such file: load it again")
+        return response
 
     def _log_in(self, body: bytes) -> Answer:
         """Exchange the ticket of a link for a key."""

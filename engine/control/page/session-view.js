@@ -1,0 +1,485 @@
+// One session: its head, the transcript, questions, the composer, and the panel beside it.
+
+import { Composer } from "./composer.js";
+import { h, replace, setText } from "./dom.js";
+import { cost, shortPath, tokens } from "./formats.js";
+import { icon } from "./icons.js";
+import { looks } from "./looks.js";
+import { Panel } from "./panel.js";
+import { Questions } from "./questions.js";
+import { makeRow, isShown } from "./rows.js";
+import { SessionLog } from "./session-log.js";
+import { oneLine, visible } from "./text.js";
+import { Transcript } from "./transcript.js";
+import { announce, button, confirm, dialog, onNextFrame, problem } from "./widgets.js";
+import { endOf, statusText } from "./words.js";
+
+/** The view of a session. It is also what its parts know of it: their `context`. */
+export class SessionView {
+  /** @param {object} app the page. @param {string} id the session's. */
+  constructor(app, id) {
+    this.app = app;
+    this.session = app.client.session(id);
+    this.version = 0;
+    this.report = null;
+    this.files = new Map();
+    this.log = new SessionLog(this.session, {
+      onChange: (item) => this.#changed(item),
+      onAdmitted: (inputId) => this.composer.admitted(inputId),
+    });
+    this.update = onNextFrame(() => this.#update());
+    this.#build();
+    this.#run();
+    this.ticking = setInterval(() => this.#tick(), 250);
+  }
+
+  #build() {
+    this.title = h("h1", { class: "session-title", tabindex: "-1" });
+    this.status = h("span", { class: "status" });
+    this.place = h("p", { class: "session-place" });
+    this.others = h("span", { class: "presence" });
+    this.gauge = h("button", { type: "button", class: "gauge", on: { click: () => this.panel.toggle("context") } });
+    this.banner = h("div", { class: "session-banner" });
+    this.transcript = new Transcript(this);
+    this.questions = new Questions(this);
+    this.composer = new Composer(this);
+    this.panel = new Panel(this);
+    const more = button("More", { icon: "more", iconOnly: true, kind: "quiet", onClick: () => this.#menu() });
+    this.node = h(
+      "div",
+      { class: "session" },
+      h(
+        "header",
+        { class: "session-head" },
+        h("a", { class: "button quiet icon-only back", href: "#/", "aria-label": "All sessions" }, icon("back")),
+        h("div", { class: "session-names" }, h("div", { class: "session-line" }, this.title, this.status), this.place),
+        h("div", { class: "session-tools" }, this.others, this.gauge, ...this.panel.tabs, more),
+      ),
+      this.banner,
+      h(
+        "div",
+        { class: "session-body" },
+        h("div", { class: "session-main" }, this.transcript.node, h("div", { class: "dock" }, this.questions.node, this.composer.node)),
+        this.panel.node,
+      ),
+    );
+    this.composer.update();
+  }
+
+  async #run() {
+    try {
+      await this.log.run();
+    } catch (error) {
+      if (this.isClosed) return;
+      this.failure = error;
+      const text = error.kind === "not_found" ? "This session does not exist, or was removed." : error.message;
+      replace(this.banner, problem(text, h("a", { class: "button quiet", href: "#/" }, "All sessions")));
+    }
+  }
+
+  close() {
+    this.isClosed = true;
+    clearInterval(this.ticking);
+    this.log.close();
+    this.questions.close();
+    this.transcript.close();
+    this.panel.close();
+  }
+
+  // -- what parts ask ------------------------------------------------------------------------
+
+  now() {
+    return this.app.now();
+  }
+
+  width() {
+    return this.transcript.list.clientWidth;
+  }
+
+  get ownName() {
+    return this.app.clientName;
+  }
+
+  get clientId() {
+    return this.app.client.server?.client_id ?? "";
+  }
+
+  isLive() {
+    return this.app.isLive();
+  }
+
+  mayChange() {
+    return this.isLive() && this.app.role === "full" && !this.isElsewhere();
+  }
+
+  mayAnswer() {
+    return this.isLive() && this.app.role !== "read" && !this.isElsewhere();
+  }
+
+  isElsewhere() {
+    return this.app.rowOf(this.session.id)?.holder === "elsewhere";
+  }
+
+  live() {
+    const { turn, isParked, ending } = this.log;
+    return { turn, isParked, isEnding: Boolean(ending && turn), isRunning: Boolean(turn && !isParked) };
+  }
+
+  queue() {
+    return (this.log.state?.inbox ?? []).filter((entry) => entry.mode !== "prompt");
+  }
+
+  hint() {
+    if (!this.isLive()) return "No connection: what you write is kept";
+    if (this.app.role === "read") return "This key may only read";
+    if (this.isElsewhere()) return "Another engine has this session open";
+    return this.live().isRunning ? "Enter sends to this turn, Ctrl+Enter queues" : "Enter sends, Shift+Enter for a new line";
+  }
+
+  isAsked(callId) {
+    return this.log.asked.some((question) => question.call_id === callId);
+  }
+
+  isEnding(turnId) {
+    return Boolean(this.log.ending && turnId === this.log.turn);
+  }
+
+  isRunning(turnId) {
+    return turnId === this.log.turn || turnId === null;
+  }
+
+  isFirstOfTurn(item) {
+    const { items } = this.log.root;
+    for (let index = items.indexOf(item) - 1; index >= 0; index -= 1) {
+      if (items[index].kind === "assistant" && isShown(items[index])) return items[index].turnId !== item.turnId;
+      if (items[index].kind === "input") return true;
+    }
+    return true;
+  }
+
+  isLastEnd(item) {
+    const ends = this.log.root.items.filter((each) => each.kind === "end" && !each.isUndone);
+    return ends.at(-1) === item && !this.log.turn;
+  }
+
+  callOf(question) {
+    return this.log.timelines.get(question.session_id)?.calls.get(question.call_id) ?? null;
+  }
+
+  childName(question) {
+    const agent = this.log.family.sessions[question.session_id]?.state.agent;
+    return agent ? `the sub-agent ${oneLine(agent, 40)}` : "a sub-agent";
+  }
+
+  /** Whether a turn has changed files, as far as its calls show. */
+  changedFiles(turnId) {
+    for (const call of this.log.root.calls.values()) {
+      if (call.turnId === turnId && call.settlement && /"diff":\s*"[^"]/.test(call.settlement.metadata ?? "")) return true;
+    }
+    return this.panel.hasChanges(turnId);
+  }
+
+  /** The rows of a sub-agent, inside the call that runs it. */
+  childNode(call, sessionId) {
+    if (!call.child) {
+      return button("Show what the sub-agent did", { kind: "quiet", icon: "open", onClick: () => this.#try(() => this.log.loadChild(call, sessionId)) });
+    }
+    const nested = { ...bound(this, ["now", "width", "mayAnswer", "isAsked", "isEnding", "childNode", "readOutput", "showChanges", "loadElided"]) };
+    const items = call.child.items.filter(isShown);
+    Object.assign(nested, {
+      version: this.version,
+      ownName: this.ownName,
+      session: this.session,
+      isFirstOfTurn: (item) => items.find((each) => each.kind === "assistant") === item,
+      isRunning: () => !call.settlement,
+      isLastEnd: () => false,
+      changedFiles: () => false,
+      mayChange: () => false,
+    });
+    const rows = items.slice(-100).map((item) => makeRow(item, nested).node);
+    return h("div", { class: "child" }, ...rows);
+  }
+
+  // -- what people do --------------------------------------------------------------------------
+
+  attend(requestId, seconds) {
+    if (this.mayAnswer()) this.session.call("attend", { request_id: requestId, seconds }).catch(() => {});
+  }
+
+  async cancel() {
+    const { turn } = this.live();
+    if (!turn || !this.mayAnswer()) return;
+    await this.#try(() => this.session.cancel(turn));
+  }
+
+  resume() {
+    return this.#try(() => this.session.resume());
+  }
+
+  toEnd() {
+    this.transcript.toEnd();
+  }
+
+  loadOlder() {
+    this.#try(() => this.log.loadOlder());
+  }
+
+  loadElided(elided) {
+    return this.#try(() => this.log.loadElided(elided));
+  }
+
+  showChanges(turnId) {
+    this.panel.show("changes", turnId);
+  }
+
+  showCall(callId) {
+    if (this.panel.isOver()) this.panel.hide();
+    return this.transcript.openCall(callId);
+  }
+
+  async undo() {
+    await this.#undo("undo", "The turn was undone");
+  }
+
+  async redo() {
+    await this.#undo("redo", "The turn was redone");
+  }
+
+  async #undo(method, done) {
+    const run = async (force) => {
+      const result = await this.session.call(method, force ? { force: true } : {});
+      announce(done);
+      const text = (result.inputs ?? []).flatMap((input) => input.parts).filter((part) => part.type === "text").map((part) => part.text).join("\n\n");
+      if (method === "undo" && text && !this.composer.field.value.trim()) this.composer.putBack(text);
+      if (result.remarks?.length) this.say(result.remarks.join(" "));
+    };
+    try {
+      await run(false);
+    } catch (error) {
+      if (error.kind !== "undo_conflict") return this.say(error.message);
+      const paths = (error.data.paths ?? []).map((path) => visible(path)).join(", ");
+      if (await confirm("Overwrite changed files?", `Something else has changed ${paths} since. Nothing was restored. Overwriting loses those changes.`, "Overwrite")) {
+        await this.#try(() => run(true));
+      }
+    }
+    return undefined;
+  }
+
+  undoCompaction() {
+    return this.#try(() => this.session.call("compact.undo"));
+  }
+
+  async readOutput(call) {
+    const id = call.item?.turnId ? this.session.id : call.sessionId;
+    await this.#try(async () => {
+      const { text, total } = await this.session.client.call("output.read", { session_id: id ?? this.session.id, call_id: call.id, limit: 262_144 });
+      await this.panel.showText(`Output of ${oneLine(call.tool, 40)}`, text, total);
+    });
+  }
+
+  /** Say something that went wrong, until it is put away. */
+  say(text) {
+    replace(this.banner, problem(text, button("Close", { icon: "close", iconOnly: true, kind: "quiet", onClick: () => replace(this.banner) })));
+  }
+
+  async #try(task) {
+    try {
+      return await task();
+    } catch (error) {
+      if (error.kind !== "closed") this.say(error.message);
+      return undefined;
+    }
+  }
+
+  async #menu() {
+    const mayChange = this.mayChange() && !this.live().turn;
+    const choice = await dialog(
+      "Session",
+      (close) => [
+        h(
+          "div",
+          { class: "menu" },
+          button("Rename", { icon: "pencil", disabled: !this.mayChange(), onClick: () => close("rename") }),
+          button("Undo the last turn", { icon: "undo", disabled: !mayChange, onClick: () => close("undo") }),
+          button("Redo", { icon: "redo", disabled: !mayChange || !this.log.state?.undone?.length, onClick: () => close("redo") }),
+          button("Summarise the history now", { icon: "gauge", disabled: !mayChange, onClick: () => close("compact") }),
+          button("Use another model", { icon: "settings", disabled: !this.mayChange(), onClick: () => close("model") }),
+          button("Fork", { icon: "open", disabled: !this.mayChange(), onClick: () => close("fork") }),
+          button("Export as Markdown", { icon: "file", onClick: () => close("export") }),
+          button("Remove for good", { icon: "bin", kind: "danger", disabled: !mayChange, onClick: () => close("remove") }),
+        ),
+      ],
+      { kind: "dialog-menu" },
+    );
+    if (choice) await this.#do(choice);
+  }
+
+  #do(choice) {
+    const actions = {
+      rename: () => this.#rename(),
+      undo: () => this.undo(),
+      redo: () => this.redo(),
+      compact: () => this.session.call("compact"),
+      model: () => this.#chooseModel(),
+      fork: async () => this.app.open((await this.session.call("session.fork")).row.id),
+      export: () => this.#export(),
+      remove: async () => {
+        if (!(await confirm("Remove this session?", "It and its sub-agents' sessions are removed for good. Files of the project stay as they are.", "Remove"))) return;
+        await this.session.call("session.delete", { confirm: this.session.id });
+        this.app.open(null);
+      },
+    };
+    return this.#try(actions[choice]);
+  }
+
+  async #rename() {
+    const field = h("input", { type: "text", "aria-label": "Title", value: this.app.rowOf(this.session.id)?.title ?? "", maxlength: 200 });
+    const title = await dialog("Rename the session", (close) => {
+      field.addEventListener("keydown", (event) => event.key === "Enter" && close(field.value.trim()));
+      return [field, h("div", { class: "dialog-actions" }, button("Cancel", { onClick: () => close() }), button("Rename", { kind: "primary", onClick: () => close(field.value.trim()) }))];
+    });
+    if (title) await this.session.call("session.rename", { title });
+  }
+
+  async #chooseModel() {
+    const { models } = await this.app.client.call("model.list");
+    const usable = models.filter((model) => !model.why_not);
+    const select = h("select", { "aria-label": "Model" }, ...usable.map((model) => h("option", { value: model.name, selected: model.name === this.log.state?.model }, visible(model.name))));
+    const name = await dialog("Model from the next turn on", (close) => [
+      usable.length ? select : h("p", {}, "No model can be used here."),
+      h("div", { class: "dialog-actions" }, button("Cancel", { onClick: () => close() }), button("Use it", { kind: "primary", disabled: !usable.length, onClick: () => close(select.value) })),
+    ]);
+    if (name) await this.session.call("model.set", { model: name });
+  }
+
+  async #export() {
+    const { href } = await this.session.call("session.export", { format: "markdown" });
+    const response = await fetch(new URL(href, document.baseURI), { headers: { Authorization: `Bearer ${this.app.client.key}` } });
+    if (!response.ok) throw new Error(`The export failed: ${response.status}`);
+    const address = URL.createObjectURL(await response.blob());
+    const anchor = document.createElement("a");
+    anchor.href = address;
+    anchor.download = `${this.session.id}.md`;
+    anchor.click();
+    setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  }
+
+  // -- drawing ------------------------------------------------------------------------------------
+
+  #changed(item) {
+    if (item?.type === "turn_started" && item.path?.length === 1) announceTurn("start");
+    if (item?.type === "turn_ended" && item.path?.length === 1) announceTurn("end", endOf(item.result, null).text);
+    if (item?.type === "step_ended" || item?.type === "resync" || item?.type === "compaction_ended") this.#measure();
+    if (item?.type === "turn_ended" || item?.type === "turn_undone") this.panel.outdate();
+    if (item?.type === "text_delta" && item.path?.length === 1) speak(item);
+    this.panel.feed(item);
+    if (item?.type !== "text_delta" && item?.type !== "arguments_delta" && item?.type !== "reasoning_delta") this.version += 1;
+    this.update();
+  }
+
+  /** Ask what fills the window, not more often than once in two seconds. */
+  #measure() {
+    if (this.measuring) return;
+    this.measuring = setTimeout(async () => {
+      this.measuring = null;
+      try {
+        this.report = (await this.session.call("context")).report;
+        this.panel.outdate("context");
+        this.update();
+      } catch {
+        // A gauge that can't be read is not shown.
+        this.report = null;
+      }
+    }, this.report ? 2000 : 50);
+  }
+
+  #update() {
+    if (this.isClosed) return;
+    const { log } = this;
+    const row = this.app.rowOf(this.session.id);
+    const title = oneLine(log.state?.title || row?.title || "New session", 120);
+    setText(this.title, title);
+    this.app.setTitle(title, log.asked.length);
+    const model = log.state?.model || row?.model || "";
+    const cwd = log.state?.context?.cwd || row?.cwd || "";
+    const facts = [cwd && visible(shortPath(cwd)), oneLine(model, 60), log.state?.agent && oneLine(log.state.agent, 40)].filter(Boolean);
+    setText(this.place, facts.join(" · "));
+    this.place.title = visible(cwd);
+    this.#showPresence();
+    this.#showGauge();
+    this.questions.update(log.asked, log.clients);
+    this.transcript.hasOlder = log.hasOlder;
+    setText(this.transcript.oldest, log.isLoading ? "Loading what came before" : log.isReady && !log.hasOlder && !log.root.items.length ? this.#empty() : "");
+    this.transcript.show(log.root);
+    this.composer.update();
+    this.panel.update();
+    this.#tick();
+  }
+
+  #empty() {
+    return this.live().turn ? "" : "Nothing has been said yet. Write what should be done; the model works in the folder above.";
+  }
+
+  #showPresence() {
+    const others = this.log.clients.filter((each) => each.client_id !== this.clientId);
+    this.others.hidden = others.length === 0;
+    const names = [...new Set(others.map((each) => oneLine(each.name, 30) || "somebody"))];
+    replace(this.others, icon("person"), String(others.length));
+    this.others.title = `Also connected: ${names.join(", ")}`;
+    this.others.setAttribute("aria-label", this.others.title);
+    this.others.setAttribute("role", "img");
+  }
+
+  #showGauge() {
+    const { report } = this;
+    const spent = cost(this.log.state?.cost ?? 0);
+    this.gauge.hidden = !report && !spent;
+    const share = report?.usable ? Math.min(1, report.tokens / report.usable) : 0;
+    const key = `${spent} ${report?.tokens} ${report?.usable}`;
+    if (key === this.gaugeKey) return;
+    this.gaugeKey = key;
+    const bar = h("meter", { class: "gauge-bar", min: 0, max: 1, value: share.toFixed(3), "aria-hidden": "true" });
+    replace(this.gauge, ...(report ? [bar, h("span", {}, `${Math.round(share * 100)}%`)] : []), spent ? h("span", { class: "gauge-cost" }, spent) : null);
+    const text = report ? `The context window is ${Math.round(share * 100)}% full: ${tokens(report.tokens)} of ${tokens(report.usable)} tokens.` : "";
+    this.gauge.title = [text, spent ? `Spent: ${spent}.` : ""].join(" ").trim();
+    this.gauge.setAttribute("aria-label", this.gauge.title);
+  }
+
+  #tick() {
+    const { log } = this;
+    const row = this.app.rowOf(this.session.id);
+    const { ending, isParked: parked } = log;
+    const isInterrupted = !log.turn && row?.status === "interrupted";
+    const state = statusText(isInterrupted ? { type: "interrupted" } : log.status, { now: this.now(), ending: log.turn ? ending : null, parked, row });
+    if (this.statusKey !== state.key) {
+      this.statusKey = state.key;
+      this.status.className = `status status-${state.key}`;
+      this.statusText = h("span", {});
+      replace(this.status, icon(state.icon), this.statusText);
+    }
+    setText(this.statusText, state.text);
+    this.transcript.tick();
+    this.questions.tick();
+  }
+}
+
+function bound(view, names) {
+  return Object.fromEntries(names.map((name) => [name, view[name].bind(view)]));
+}
+
+function announceTurn(what, text = "") {
+  if (looks.speech === "nothing") return;
+  announce(what === "start" ? "The turn has begun" : `The turn is over: ${text}`);
+}
+
+let spoken = "";
+
+/** Say whole sentences as they come, where that is wanted. */
+function speak({ text }) {
+  if (looks.speech !== "sentences") return;
+  spoken = (spoken + text).slice(-2000);
+  const end = Math.max(spoken.lastIndexOf(". "), spoken.lastIndexOf("\n"), spoken.lastIndexOf("! "), spoken.lastIndexOf("? "));
+  if (end < 0) return;
+  announce(spoken.slice(0, end + 1));
+  spoken = spoken.slice(end + 1);
+}

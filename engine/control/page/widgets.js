@@ -1,0 +1,120 @@
+// Small parts that all views are made of.
+
+import { h, replace } from "./dom.js";
+import { icon } from "./icons.js";
+import { visible } from "./text.js";
+
+/** A button. `label` is its text, and its name where only an icon is shown. */
+export function button(label, { icon: name, kind = "", onClick, iconOnly = false, title, key, ...attributes } = {}) {
+  const shown = [name && icon(name), !iconOnly && h("span", {}, label)];
+  return h(
+    "button",
+    {
+      type: "button",
+      class: `button ${kind}${iconOnly ? " icon-only" : ""}`.trim(),
+      title: title ?? (key ? `${label} (${key})` : iconOnly ? label : null),
+      "aria-label": iconOnly ? label : null,
+      "aria-keyshortcuts": key ?? null,
+      on: onClick ? { click: onClick } : {},
+      ...attributes,
+    },
+    ...shown,
+  );
+}
+
+/** Run *task* when the browser draws next, once, however often this is called before. */
+export function onNextFrame(task) {
+  let isPlanned = false;
+  return () => {
+    if (isPlanned) return;
+    isPlanned = true;
+    const run = () => {
+      if (!isPlanned) return;
+      isPlanned = false;
+      task();
+    };
+    requestAnimationFrame(run);
+    // Frames are not drawn in a tab that is not seen, but its title and its announcements go on.
+    setTimeout(run, 250);
+  };
+}
+
+/** Run *task* when the browser has nothing else to do. */
+export function whenIdle(task) {
+  if (globalThis.requestIdleCallback) requestIdleCallback(task, { timeout: 2000 });
+  else setTimeout(task, 50);
+}
+
+/** Show a dialog until it is closed; return what `close` was called with. */
+export function dialog(title, build, { kind = "" } = {}) {
+  return new Promise((resolve) => {
+    const heading = h("h2", { id: "dialog-title" }, title);
+    const node = h("dialog", { class: `dialog ${kind}`.trim(), "aria-labelledby": "dialog-title" });
+    const close = (result) => {
+      resolve(result);
+      node.close();
+    };
+    node.append(heading, ...build(close));
+    node.addEventListener("close", () => {
+      resolve(undefined);
+      node.remove();
+    });
+    node.addEventListener("click", (event) => event.target === node && node.close());
+    document.body.append(node);
+    node.showModal();
+  });
+}
+
+/** Ask whether to do something that can't be taken back. */
+export function confirm(title, text, action) {
+  return dialog(title, (close) => [
+    h("p", {}, text),
+    h(
+      "div",
+      { class: "dialog-actions" },
+      button("Cancel", { onClick: () => close(false) }),
+      button(action, { kind: "danger", onClick: () => close(true) }),
+    ),
+  ]);
+}
+
+const announcer = () => document.getElementById("status-line");
+
+/** Tell screen readers, once what they say now is over. */
+export function announce(text) {
+  const line = announcer();
+  if (!line) return;
+  // The same words again would not be a change.
+  replace(line, h("span", {}, visible(text)));
+}
+
+/** Copy *text* as it is shown. A second button offers the raw text, where that differs. */
+export function copyButton(raw, label = "Copy") {
+  const copy = async (node, text, done) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      replace(node, icon("done"), h("span", {}, done));
+    } catch {
+      replace(node, icon("failed"), h("span", {}, "The browser refused"));
+    }
+    announce(node.textContent);
+    setTimeout(() => replace(node, icon("copy"), h("span", {}, label)), 2000);
+  };
+  const node = button(label, { icon: "copy", kind: "quiet small" });
+  node.addEventListener("click", () => {
+    const text = raw();
+    const safe = visible(text);
+    copy(node, safe, "Copied");
+    if (safe !== text.replaceAll("\r", "") && !node.nextElementSibling?.matches(".copy-raw")) {
+      const second = button("Copy raw, with hidden characters", { icon: "warning", kind: "quiet small copy-raw" });
+      second.addEventListener("click", () => copy(second, raw(), "Copied raw"));
+      node.after(second);
+    }
+  });
+  return node;
+}
+
+/** A message about something that failed, with what can be done about it. */
+export function problem(text, ...actions) {
+  return h("div", { class: "problem", role: "alert" }, icon("warning"), h("span", {}, visible(text)), ...actions);
+}
