@@ -135,7 +135,6 @@ surface: dev ## pin the public names, and write the references of them and of th
 	@$(BIN)/python -m scripts.control_reference --write
 	@$(BIN)/python -m scripts.page_tables --write
 
-
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh
 
