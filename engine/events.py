@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from engine.core.events import RecoveryKind as RecoveryKind
     from engine.core.events import RetryScheduled as RetryScheduled
     from engine.core.events import Right as Right
+    from engine.core.events import SessionConfigured as SessionConfigured
     from engine.core.events import SessionCreated as SessionCreated
     from engine.core.events import SessionTitled as SessionTitled
     from engine.core.events import SharedContext as SharedContext
@@ -145,7 +146,7 @@ else:
                 "PartDiscarded PartEnded PartKind PartReplaced PartStarted PermissionAnswered "
                 "PermissionAsked PromptBlocked PromptSet PromptUpdated QuestionAnswered QuestionAsked "
                 "QuestionOutcome ReasoningDelta RecoveryAnswered RecoveryAsked RecoveryKind RetryScheduled "
-                "Right STOP_REASONS SessionCreated SessionTitled SharedContext SnapshotTaken StepEnded "
+                "Right STOP_REASONS SessionConfigured SessionCreated SessionTitled SharedContext SnapshotTaken StepEnded "
                 "StepReceived StepStarted StopReason TextDelta TurnEnded TurnEnding TurnRedone TurnResult TurnResumed "
                 "TurnStarted TurnUndone Verdict"
             ),

@@ -126,6 +126,7 @@ EXAMPLES: Final[Mapping[str, tuple[Params, object]]] = {
         ),
     ),
     "session.rename": (se.SessionRenameParams(session_id=_S, title="Tests"), se.SeqResult(seq=45)),
+    "session.configure": (se.SessionConfigureParams(session_id=_S, profile="full"), se.SeqResult(seq=45)),
     "session.fork": (
         se.SessionForkParams(session_id=_S, at=MessageId("m-2"), key=_KEY),
         se.SessionCreateResult(row=_ROW, seq=2),

@@ -14,7 +14,7 @@ from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
 from engine.control.protocol.error_kinds import Refusal
-from engine.control.protocol.recent_keys import KeyedCall, RecentKeys
+from engine.control.protocol.recent_keys import KEPT_SECONDS, KeyedCall, RecentKeys
 from engine.control.protocol.wire_converter import BadParams, Params, write_value
 from engine.control.turn_actions import TurnActions, settings_with
 from engine.control.uploads import Uploads
@@ -52,20 +52,22 @@ class EngineChanges:
         self.turns: TurnActions = TurnActions(engine, reads, uploads)
         self._running: dict[KeyedCall, _Running] = {}
 
-    def handlers(self, by: str = "") -> Mapping[str, Handler]:
-        """Return the methods by name. *by* names the client, in events."""
+    def handlers(self, by: str = "", keys: RecentKeys | None = None) -> Mapping[str, Handler]:
+        """Return the methods by name. *by* names the client, in events; *keys* are those of its token."""
+        own_keys = RecentKeys() if keys is None else keys
         return {
             **self.turns.handlers(by),
-            "session.create": cast("Handler", self.create),
+            "session.create": cast("Handler", partial(self.create, keys=own_keys)),
             "session.rename": cast("Handler", self.rename),
-            "session.fork": cast("Handler", self.fork),
+            "session.fork": cast("Handler", partial(self.fork, keys=own_keys)),
             "session.delete": cast("Handler", self.delete),
             "session.close": cast("Handler", self.close),
             "undo": cast("Handler", self.undo),
             "redo": cast("Handler", self.redo),
             "restore": cast("Handler", self.restore),
             "compact.undo": cast("Handler", self.undo_compaction),
-            "model.set": cast("Handler", self.set_model),
+            "model.set": cast("Handler", partial(self.set_model, by=by)),
+            "session.configure": cast("Handler", partial(self.configure, by=by)),
         }
 
     async def run(self, method: str, params: Params, keys: RecentKeys, by: str = "") -> object:
@@ -76,7 +78,7 @@ class EngineChanges:
         """
         key = cast("str | None", getattr(params, "key", None))
         if key is None or method in _KEYED_BY_JOURNAL:
-            return await self.handlers(by)[method](params)
+            return await self.handlers(by, keys)[method](params)
         while True:
             self._runtime.services.tasks.check_open()
             call, is_first = keys.begin(method, key, write_value(params), self._runtime.setup.clock.now())
@@ -95,7 +97,7 @@ class EngineChanges:
     async def _run_keyed(self, method: str, params: Params, keys: RecentKeys, call: KeyedCall, by: str) -> None:
         running = self._running[call]
         try:
-            call.result = await self.handlers(by)[method](params)
+            call.result = await self.handlers(by, keys)[method](params)
         except Exception as error:  # noqa: BLE001  # raised by `run`, in the task of the request
             running.error = error
         finally:
@@ -106,9 +108,10 @@ class EngineChanges:
 
     # -- sessions ----------------------------------------------------------------------------
 
-    async def create(self, params: se.SessionCreateParams) -> se.SessionCreateResult:
-        """Make a session. A checkpoint."""
+    async def create(self, params: se.SessionCreateParams, keys: RecentKeys) -> se.SessionCreateResult:
+        """Make a session, or find the one that was made under the key. A checkpoint."""
         session = await self._engine.create_session(
+            session_id=await self._id_of("session.create", params.key, keys),
             cwd=params.cwd,
             model=params.model,
             agent=params.agent,
@@ -116,16 +119,28 @@ class EngineChanges:
             if params.settings is None
             else settings_with(self._runtime.setup.defaults.settings, params.settings),
         )
-        if params.title is not None:
+        # Not again, if the request is repeated after a restart.
+        if params.title is not None and not session.state.titled_by:
             await session.rename(params.title)
         return await self._created(session)
 
-    async def fork(self, params: se.SessionForkParams) -> se.SessionCreateResult:
-        """Make a session that begins with the history of another. A checkpoint."""
+    async def fork(self, params: se.SessionForkParams, keys: RecentKeys) -> se.SessionCreateResult:
+        """Make a session that begins with the history of another, or find it by the key. A checkpoint."""
+        fork_id = await self._id_of("session.fork", params.key, keys)
         session = await self._engine.fork_session(
-            params.session_id, at=params.at, model=params.model, agent=params.agent
+            params.session_id, at=params.at, model=params.model, agent=params.agent, fork_id=fork_id
         )
         return await self._created(session)
+
+    async def _id_of(self, method: str, key: str, keys: RecentKeys) -> str:
+        """Return the id of the session that is made under a key, or was within the last hour. A checkpoint."""
+        now = self._runtime.setup.clock.now()
+        present, before = keys.session_ids(method, key, now)
+        try:
+            earlier = await self._reads.record(before)
+        except SessionNotFound:
+            return present
+        return before if now - earlier.events[0].time < KEPT_SECONDS else present
 
     async def _created(self, session: Session) -> se.SessionCreateResult:
         row = row_of(await self._reads.record(session.id))
@@ -157,10 +172,16 @@ class EngineChanges:
         """Close a session. A checkpoint."""
         return se.SessionCloseResult(released=await self._engine.close_session(params.session_id))
 
-    async def set_model(self, params: sv.ModelSetParams) -> se.SeqResult:
+    async def configure(self, params: se.SessionConfigureParams, by: str = "") -> se.SeqResult:
+        """Use another permission profile. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        await self._engine.use_profile(session, params.profile, by=by)
+        return se.SeqResult(seq=session.state.seq)
+
+    async def set_model(self, params: sv.ModelSetParams, by: str = "") -> se.SeqResult:
         """Use another model. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
-        await session.switch_model(params.model)
+        await session.switch_model(params.model, by=by)
         return se.SeqResult(seq=session.state.seq)
 
     # -- files and history -------------------------------------------------------------------

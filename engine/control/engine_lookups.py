@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
-from engine.control.engine_reads import EngineReads, Handler
+from engine.control.engine_reads import EngineReads, Handler, SessionRecord
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
@@ -78,15 +78,8 @@ class EngineLookups:
         """Return a piece of a call's whole result. A checkpoint."""
         record = await self._reads.record(params.session_id)
         call_id = CallId(params.call_id)
-        # Of the record, since a summary may have replaced the messages.
-        settlement = next(
-            (
-                event.settlement
-                for event in reversed(record.events)
-                if isinstance(event, CallSettled) and event.call_id == call_id
-            ),
-            None,
-        )
+        # Of the record, since a summary may have replaced the messages. In a thread: a stored one has to be decoded.
+        settlement = await to_thread(_settlement, record, call_id)
         if settlement is None:
             raise CallNotFound(f"session {params.session_id} has no result of a call {params.call_id!r}")
         path = record.events[0].path
@@ -140,6 +133,12 @@ def _change_of(difference: FileDiff) -> Literal["added", "changed", "removed"]:
     if difference.before is None:
         return "added"
     return "changed" if difference.after is not None else "removed"
+
+
+def _settlement(record: SessionRecord, call_id: CallId) -> Settlement | None:
+    """Return the newest result of a call. It may take a second."""
+    settlements = [event.settlement for event in record.of_type(CallSettled) if event.call_id == call_id]
+    return settlements[-1] if settlements else None
 
 
 def _whole(settlement: Settlement, spills: Spills | None) -> str:

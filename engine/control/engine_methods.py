@@ -92,7 +92,7 @@ class EngineMethods:
         handler = self._reads.handlers.get(method) or self._lookups.handlers.get(method)
         if handler is not None:
             return await handler(params)
-        keys = self._keys.setdefault(caller.login.name, RecentKeys())
+        keys = self._keys.setdefault(caller.login.name, RecentKeys(caller.login.name))
         try:
             return await self._changes.run(method, params, keys, caller.name)
         except (SessionBusy, TurnOver, TurnParked) as error:

@@ -5,8 +5,8 @@ A session that is open in this engine is read from its journal, any other one fr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast, final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final
 
 import attrs
 
@@ -18,12 +18,12 @@ from engine.control.protocol import watch_methods as wa
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import Params
 from engine.control.session_media import with_references
-from engine.core.errors import MessageNotFound, SessionNotFound
+from engine.core.errors import MessageNotFound
 from engine.core.events import Durable, InputAdmitted, InputPromoted, TurnStarted
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, SessionId
-from engine.core.threads import to_thread
-from engine.journal.fold import fold
+from engine.journal.event_index import select_events
+from engine.journal.lookup import undecoded_events
 from engine.journal.state import OpenQuestion, SessionState, Waiting
 from engine.session.engine import engine_runtime
 from engine.store.store_protocols import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.live_session import LiveSession
 
+E = TypeVar("E", bound=Durable)
 Handler = Callable[[Params], Awaitable[object]]
 Mode = Literal["live", "stored"]
 
@@ -53,13 +54,17 @@ class SessionRecord:
 
     Attributes:
         live: the open session; None: it is not open in this engine.
-        events: its durable events.
+        events: its durable events; those that were stored are decoded when they are read.
         state: what follows from them.
     """
 
     live: LiveSession | None
     events: Sequence[Durable]
     state: SessionState
+
+    def of_type(self, kind: type[E]) -> Iterable[E]:
+        """Yield its events of one class, without decoding others. Decoding those takes time, if they are many."""
+        return select_events(self.events)(kind)
 
     @property
     def mode(self) -> Mode:
@@ -226,12 +231,9 @@ class EngineReads:
         """Return a session, wherever it is. A checkpoint. Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`."""
         live = self._runtime.sessions.by_id.get(SessionId(session_id))
         if live is not None:
-            return SessionRecord(live, live.journal.events(), live.journal.snapshot())
-        store = self._runtime.services.store.store
-        events = await call_foreign("the store", store.load, SessionId(session_id))
-        if not events:
-            raise SessionNotFound(f"there is no session {session_id!r}")
-        return SessionRecord(None, events, await to_thread(fold, events))
+            return SessionRecord(live, undecoded_events(live.journal), live.journal.snapshot())
+        stored = await self._runtime.services.store.read(SessionId(session_id))
+        return SessionRecord(None, stored.events, stored.state)
 
     def _catalogue(self) -> Catalogue:
         store = self._runtime.services.store.store
@@ -295,6 +297,8 @@ def head_of(record: SessionRecord) -> se.SessionHead:
         asked=questions_of(record),
         ending=ending,
         queue=_queue_of(record),
+        profile=state.profile,
+        profile_by=state.profile_by,
     )
 
 
@@ -313,7 +317,7 @@ def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:
     waiting = record.state.inbox
     if not waiting:
         return ()
-    by = {event.input_id: event.by for event in record.events if isinstance(event, InputAdmitted)}
+    by = {event.input_id: event.by for event in record.of_type(InputAdmitted)}
     return tuple(
         se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message, by=by.get(each.input_id, ""))
         for each in waiting

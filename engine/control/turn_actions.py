@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, final
 import attrs
 import trio
 
-from engine.control.engine_reads import EngineReads, Handler
+from engine.control.engine_reads import EngineReads, Handler, SessionRecord
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
@@ -18,7 +18,7 @@ from engine.control.protocol import turn_methods as tu
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.uploads import Uploads
 from engine.core.errors import TurnOver
-from engine.core.events import InputAdmitted, TurnEnded, TurnStarted
+from engine.core.events import TurnEnded, TurnStarted
 from engine.core.ids import InputId, RequestId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
@@ -128,7 +128,7 @@ class TurnActions:
             if turn is not None and turn.turn_id == params.turn_id:
                 return tu.CancelResult(state="ending", until=None if turn.ending is None else turn.ending.until)
             record = await self._reads.record(params.session_id)
-        if any(_ends(event, params.turn_id) for event in record.events):
+        if _end_of(record, params.turn_id) is not None:
             return tu.CancelResult(state="over")
         raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
 
@@ -141,9 +141,9 @@ class TurnActions:
     async def wait(self, params: tu.WaitParams) -> tu.WaitResult:
         """Wait for the end of a turn, if the session is open here; else only look. A checkpoint."""
         record = await self._reads.record(params.session_id)
-        ended: object = next((event for event in record.events if _ends(event, params.turn_id)), None)
+        ended: object = _end_of(record, params.turn_id)
         if ended is None:
-            if not any(isinstance(each, TurnStarted) and each.turn_id == params.turn_id for each in record.events):
+            if not any(each.turn_id == params.turn_id for each in record.of_type(TurnStarted)):
                 raise TurnOver(f"session {params.session_id} never had a turn {params.turn_id!r}")
             if record.live is None:
                 return tu.WaitResult(state="pending")
@@ -242,10 +242,13 @@ def media_of(attachments: Sequence[tu.Attachment], uploads: Uploads) -> tuple[Me
 
 def _seq_of(session: Session, input_id: InputId) -> int:
     """Return the number of the event that admitted an input."""
-    events = session.events()
-    return next(
-        (event.seq or 0 for event in events if isinstance(event, InputAdmitted) and event.input_id == input_id), 0
-    )
+    admitted = live_session(session).journal.admitted(input_id)
+    return 0 if admitted is None or admitted.seq is None else admitted.seq
+
+
+def _end_of(record: SessionRecord, turn_id: str) -> TurnEnded | None:
+    """Return the end of a turn; None: it has not ended."""
+    return next((event for event in record.of_type(TurnEnded) if event.turn_id == turn_id), None)
 
 
 def _ends(event: object, turn_id: str) -> bool:

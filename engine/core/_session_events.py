@@ -148,9 +148,27 @@ class PromptUpdated(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelSwitched(EventBase):
-    """From the next turn on, the session's model is another one."""
+    """From the next turn on, the session's model is another one.
+
+    Attributes:
+        by: who switched it, as its host names its clients; empty: the host itself, or it was opened with another one.
+    """
 
     model: str
+    by: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionConfigured(EventBase):
+    """A setting that all clients of the session share was changed. It applies at once, and until it is changed again.
+
+    Attributes:
+        profile: the permission profile, for calls that no rule matches; empty: the engine's.
+        by: who changed it, as its host names its clients; empty: the host itself, or an engine that can't apply it.
+    """
+
+    profile: str
+    by: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -71,6 +71,7 @@ from engine.core._session_events import NudgeAdded as NudgeAdded
 from engine.core._session_events import PromptBlocked as PromptBlocked
 from engine.core._session_events import PromptSet as PromptSet
 from engine.core._session_events import PromptUpdated as PromptUpdated
+from engine.core._session_events import SessionConfigured as SessionConfigured
 from engine.core._session_events import SessionCreated as SessionCreated
 from engine.core._session_events import SessionTitled as SessionTitled
 from engine.core._turn_events import STOP_REASONS as STOP_REASONS
@@ -114,6 +115,7 @@ Durable = (
     | RecoveryAsked
     | RecoveryAnswered
     | ModelSwitched
+    | SessionConfigured
     | TurnEnded
     | PartStarted
     | PartEnded

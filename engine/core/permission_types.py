@@ -217,6 +217,18 @@ class HidingApprover(Approver, Protocol):
 
 
 @runtime_checkable
+class ProfileApprover(Approver, Protocol):
+    """An approver that has profiles, and can use another one for a session."""
+
+    def use_profile(self, session_id: SessionId, profile: str) -> None:
+        """Judge what no rule matches by that profile, in a root session and its sub-agents; empty: by its own.
+
+        Not a checkpoint. Raises `ConfigError`, and changes nothing, if it has no such profile, or that would lift a deny.
+        """
+        ...
+
+
+@runtime_checkable
 class ScopedApprover(Approver, Protocol):
     """An approver whose grants end with the turn or the session that they are for."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
@@ -22,8 +22,19 @@ class EventsOfType(Protocol):
         ...
 
 
+@runtime_checkable
+class IndexedEvents(Protocol):
+    """Events that return those of one class without decoding others."""
+
+    def of_type(self, kind: type[E], /) -> Iterable[E]:
+        """Return the events of one class."""
+        ...
+
+
 def select_events(events: Sequence[Durable]) -> EventsOfType:
     """Return what selects the events of one class."""
+    if isinstance(events, IndexedEvents):
+        return events.of_type
 
     def select(kind: type[E], /) -> Iterable[E]:
         return (event for event in events if isinstance(event, kind))

@@ -28,7 +28,13 @@ from engine.journal.state import (
 
 InputEvent = ev.InputAdmitted | ev.InputPromoted | ev.InputEdited | ev.InputRemoved | ev.PromptBlocked | ev.NudgeAdded
 HeadingEvent = (
-    ev.SessionTitled | ev.ModelSwitched | ev.PromptSet | ev.PromptUpdated | ev.BackgroundStarted | ev.BackgroundEnded
+    ev.SessionTitled
+    | ev.ModelSwitched
+    | ev.SessionConfigured
+    | ev.PromptSet
+    | ev.PromptUpdated
+    | ev.BackgroundStarted
+    | ev.BackgroundEnded
 )
 
 
@@ -163,6 +169,8 @@ def _apply_to_heading(state: SessionState, event: HeadingEvent) -> SessionState:
             return _set_title(state, event)
         case ev.ModelSwitched():
             return attrs.evolve(state, model=event.model)
+        case ev.SessionConfigured():
+            return attrs.evolve(state, profile=event.profile, profile_by=event.by if event.profile else "")
         case ev.PromptSet() | ev.PromptUpdated():
             return _apply_to_prompt(state, event)
 

@@ -60,6 +60,7 @@ TAGS: Final[Mapping[type, str]] = {
     ev.RecoveryAsked: "recovery_asked",
     ev.RecoveryAnswered: "recovery_answered",
     ev.ModelSwitched: "model_switched",
+    ev.SessionConfigured: "session_configured",
     ev.TurnEnded: "turn_ended",
     ev.PartStarted: "part_started",
     ev.PartEnded: "part_ended",

@@ -44,7 +44,7 @@ from engine.core.events import (
 )
 from engine.core.ids import CallId, InputId, PartId, RequestId, SessionId, TurnId
 from engine.core.value_base import Value
-from engine.journal.event_index import EventIndex, EventsOfType, select_events
+from engine.journal.event_index import EventIndex, select_events
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import OpenText
 from engine.journal.partial_output import DraftSaver
@@ -135,23 +135,16 @@ class Journal:
 
     # -- writing ------------------------------------------------------------------
 
-    def restore(
-        self,
-        events: Sequence[Durable],
-        *,
-        state: SessionState | None = None,
-        of_type: EventsOfType | None = None,
-    ) -> None:
+    def restore(self, events: Sequence[Durable], *, state: SessionState | None = None) -> None:
         """Begin with *events* from the store. Raises `JournalCorrupt` if they don't follow.
 
-        If the store provides their fold, *state*, and finds events *of_type*, events are decoded only when they are
-        read.
+        If the store provides their fold, *state*, events may be decoded only when they are read.
         """
         self.state = fold(events) if state is None else state
         # `copy`, not `list`: a copy of `LazyEvents` decodes nothing.
         kept = events if isinstance(events, MutableSequence) else list(events)
         self._durable, self._log = copy(kept), copy(kept)
-        earlier = of_type or select_events(events)
+        earlier = select_events(events)
         self._inputs.restore(earlier)
         self._answers.restore(earlier)
 

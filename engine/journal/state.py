@@ -239,6 +239,8 @@ class SessionState(Value):
         titled_by: by which of them.
         agent: the name of its agent; empty: the default one.
         forked_from: the session that it was forked from.
+        profile: the permission profile that was selected for it; empty: the engine's.
+        profile_by: who selected it. See `SessionConfigured`.
         prompt: the beginning of requests; None: the system prompt of the settings.
         reasoning_from: messages before this index are sent without reasoning, which the host has rejected.
         undone: the turns that can be redone, the next one last.
@@ -254,6 +256,8 @@ class SessionState(Value):
     agent: str = ""
     parent_id: SessionId | None = None
     forked_from: SessionId | None = None
+    profile: str = ""
+    profile_by: str = ""
     context: SharedContext = SharedContext(cwd="")
     prompt: PromptState | None = None
     transcript: Transcript = attrs.field(factory=Transcript)

@@ -97,8 +97,10 @@ class Policy:
     now: Callable[[], float] = time.time
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
-    _rulesets: dict[tuple[Project, tuple[Rule, ...]], Ruleset] = attrs.field(
-        factory=dict[tuple[Project, tuple[Rule, ...]], Ruleset], init=False
+    # By root session, where it is not `profile`.
+    _session_profiles: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
+    _rulesets: dict[tuple[Project, tuple[Rule, ...], str], Ruleset] = attrs.field(
+        factory=dict[tuple[Project, tuple[Rule, ...], str], Ruleset], init=False
     )
     _grant_ids: Iterator[str] = attrs.field(init=False)
     _unsaved: list[Grant] = attrs.field(factory=list[Grant], init=False)
@@ -218,13 +220,28 @@ class Policy:
         if allowance.scope == "project" and self.file is not None:
             self._unsaved += grants
 
+    def use_profile(self, session_id: SessionId, profile: str) -> None:
+        """Judge by that profile what no rule matches in a root session and its sub-agents; empty: by the policy's own.
+
+        Not a checkpoint. Raises `ConfigError` if there is none of that name, or if the policy's own one denies: what is
+        denied is lifted by its user only, and by no client of a session.
+        """
+        if not profile or profile == self.profile:
+            self._session_profiles.pop(session_id, None)
+            return
+        defaults(profile)
+        if any(rule.action == "deny" for rule in self._defaults.rules):
+            raise ConfigError(f"the configured profile {self.profile!r} denies, so no session may use {profile!r}")
+        self._session_profiles[session_id] = profile
+
     def end_turn(self, turn_id: TurnId) -> None:
         """Forget the grants for a turn that has ended. Not a checkpoint."""
         self.grants.end_turn(turn_id)
 
     def end_session(self, session_id: SessionId) -> None:
-        """Forget the grants for a session that is closed. Not a checkpoint."""
+        """Forget the grants and the profile of a session that is closed. Not a checkpoint."""
         self.grants.end_session(session_id)
+        self._session_profiles.pop(session_id, None)
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:
         """Return whether a session of *chain* is denied *permission* for every pattern. As quick as `judge`."""
@@ -233,7 +250,8 @@ class Policy:
         except ConfigError:  # each call reports it
             return False
         names = (permission,) if permission in PATH_PERMISSIONS else (permission, permission + READING)
-        rulesets = (self.compiled(project, link.rules) for link in chain)
+        profile = self._profile_of(chain)
+        rulesets = (self.compiled(project, link.rules, profile) for link in chain)
         return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)
 
     def root(self, cwd: str) -> str:
@@ -244,12 +262,13 @@ class Policy:
         """Return the rules that apply in a folder."""
         return self.compiled(self._project_at(cwd))
 
-    def compiled(self, project: Project, rules: tuple[Rule, ...] = ()) -> Ruleset:
-        """Return the compiled rules of a project and an agent. Raises `ConfigError`. Not a checkpoint."""
-        ruleset = self._rulesets.get((project, rules))
+    def compiled(self, project: Project, rules: tuple[Rule, ...] = (), profile: str = "") -> Ruleset:
+        """Return the compiled rules of a project, an agent and a profile. Raises `ConfigError`. Not a checkpoint."""
+        key = project, rules, profile or self.profile
+        ruleset = self._rulesets.get(key)
         if ruleset is None:
             layers = (
-                self._defaults,
+                self._defaults if key[2] == self.profile else defaults(profile),
                 Layer("project", project.rules),
                 Layer("user", self.user),
                 Layer("host", self.host),
@@ -258,7 +277,7 @@ class Policy:
             ruleset = Ruleset(layers, project.root or _NOWHERE, self.home)
             if len(self._rulesets) >= _MAX_RULESETS:
                 self._rulesets.clear()
-            self._rulesets[project, rules] = ruleset
+            self._rulesets[key] = ruleset
         return ruleset
 
     def _offers(self, query: PermissionQuery, missing: Sequence[Right], project: str) -> tuple[Offer, ...]:
@@ -314,10 +333,13 @@ class Policy:
         root = find_project_root(cwd, home=self.home)
         return Project(root, self.load_project_rules(root) if root else ())
 
+    def _profile_of(self, chain: Sequence[PermissionScope]) -> str:
+        return self._session_profiles.get(chain[0].session_id, self.profile) if chain else self.profile
+
     # -- one session ----------------------------------------------------------------------
 
     def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
-        ruleset = self.compiled(project, scope.rules)
+        ruleset = self.compiled(project, scope.rules, self._profile_of(query.chain))
         verdicts = self._judge_rights(query, project, ruleset)
         # A tool that declares it is trusted with it: there is nothing to put in a box.
         if not query.read_only:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, cast, final
@@ -15,6 +16,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.core.events import SharedContext
+from engine.core.foreign_calls import call_foreign
 from engine.core.hooks import Hooks
 from engine.core.ids import SessionId
 from engine.core.messages import MediaPart
@@ -24,7 +26,7 @@ from engine.journal.system_clock import RandomIds, SystemClock
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.engine_runtime import EngineRuntime
 from engine.session.engine_services import EngineSetup
-from engine.session.live_session import LiveSession
+from engine.session.live_session import LiveSession, use_profile
 from engine.session.session import Session, live_session, new_session
 from engine.session.session_config import SessionConfig, SessionOptions
 from engine.session.turn import Turn, start_turn
@@ -185,7 +187,8 @@ class Engine:
                 its system prompt replaces the settings', its rules come last.
             rules: permission rules for this session only, such as `"deny bash *"`; after the agent's.
             session_id: makes it idempotent, for ever: a session that was created with this id is opened and returned.
-                Raises `InputConflict` if that was in another folder, or with another agent or model.
+                When this returns, the session is saved. Raises `InputConflict` if it was created in another folder, or
+                with another agent or model; `SessionElsewhere` if another engine has it open; `StoreError`.
         """
         runtime = self._runtime
         runtime.setup.config.check_primary(agent)
@@ -199,17 +202,16 @@ class Engine:
         await runtime.learn_models(config)
         # After all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
         context = SharedContext(cwd=folder)
+        create = partial(runtime.sessions.create, context=context, config=config)
         if own_id is None:
-            live = runtime.sessions.create(context=context, config=config)
-        elif (created := await runtime.sessions.create_once(own_id, context=context, config=config)) is not None:
-            live = created
+            live = create()
+        elif (made := await runtime.sessions.create_once(own_id, lambda own_id: create(session_id=own_id))) is not None:
+            live = made
         else:
             return await self.create_session(
                 cwd=cwd, settings=settings, tools=tools, model=model, agent=agent, rules=rules, session_id=own_id
             )
-        session = self._handle(live)
-        await self._run_start_hooks(live, "new")
-        return session
+        return await self._finish_opening(live, "new", is_named=own_id is not None)
 
     async def open_session(
         self,
@@ -244,10 +246,7 @@ class Engine:
 
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
         live, is_new = await open_stored(self._runtime, session_id, options)
-        session = self._handle(live)
-        if is_new:
-            await self._run_start_hooks(live, "resumed")
-        return session
+        return await self._finish_opening(live, "resumed" if is_new else None, is_named=False)
 
     async def fork_session(
         self,
@@ -259,6 +258,7 @@ class Engine:
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
         rules: Iterable[str] = (),
+        fork_id: str | None = None,
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
 
@@ -273,6 +273,8 @@ class Engine:
             model: as for `create_session`.
             agent: as for `create_session`; None: that of the other session, if still configured.
             rules: as for `create_session`.
+            fork_id: the id of the new one; makes it idempotent, as for `create_session`. Raises `InputConflict` if the
+                session with that id is no fork of the other one at that message.
 
         Raises:
             SessionNotFound: it is not in the store.
@@ -282,10 +284,9 @@ class Engine:
         from engine.session.stored_sessions import fork_stored
 
         options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
-        live = await fork_stored(self._runtime, session_id, options, at=at)
-        session = self._handle(live)
-        await self._run_start_hooks(live, "new")
-        return session
+        own_id = require_session_id(fork_id)
+        live, source = await fork_stored(self._runtime, session_id, options, at=at, fork_id=own_id)
+        return await self._finish_opening(live, source, is_named=own_id is not None)
 
     async def close_session(self, session_id: str) -> bool:
         """Close a session, so that another engine can open it; return whether it was open. Always a checkpoint.
@@ -321,6 +322,24 @@ class Engine:
         """
         self._runtime.services.tasks.check_open()
         return self._runtime.services.changes.watch(self._runtime.services.tasks.token)
+
+    async def use_profile(self, session: Session, profile: str | None, *, by: str = "") -> None:
+        """Use another permission profile in a session and its sub-agents, from now on. Always a checkpoint.
+
+        It decides about calls that no rule matches, at once and after the session is opened again; open questions that
+        it allows are answered. No deny is lifted. It is in the record (`SessionConfigured`) and in `session.state`, so
+        that all clients can show it. *by* names the client that selects it. If cancelled, it may be selected, but not
+        saved.
+
+        Args:
+            session: a session that is no sub-agent's.
+            profile: as in `PermissionOptions`, such as "full"; None: the engine's again.
+            by: for the record.
+
+        Raises `ConfigError` for an unknown profile, for an approver without profiles, or if the engine's profile denies;
+        `StoreError` if it could not be saved.
+        """
+        await use_profile(self._check_own(session, "use_profile"), profile, by)
 
     @enable_ki_protection
     def start_turn(
@@ -361,16 +380,24 @@ class Engine:
 
         models = self._runtime.services.models.models_of(config.choices)
         model = None if options.model is None else models[0].info.name
-        found = await open_created(self._runtime, session_id, options, cwd=folder, model=model)
-        if found is None:
+        opened = await open_created(self._runtime, session_id, options, cwd=folder, model=model)
+        if opened is None:
             return None
-        session = self._handle(found[0])
-        if found[1]:
-            await self._run_start_hooks(found[0], "resumed")
-        return session
+        return await self._finish_opening(opened[0], "resumed" if opened[1] else None, is_named=True)
 
-    async def _run_start_hooks(self, live: LiveSession, source: Literal["new", "resumed"]) -> None:
-        await live.own_hooks.run_start(live.deps.ids, source, live.deps.models[0].info.name)
+    async def _finish_opening(
+        self, live: LiveSession, source: Literal["new", "resumed"] | None, *, is_named: bool
+    ) -> Session:
+        """Return the handle of a session after its first hooks, if it is new here. A checkpoint if there are any.
+
+        One that a host has named is saved first: the host may tell others its name, or end and repeat the request.
+        """
+        session = self._handle(live)
+        if is_named:
+            await call_foreign("the store", live.deps.store.flushed, live.id, live.journal.seq)
+        if source is not None:
+            await live.own_hooks.run_start(live.deps.ids, source, live.deps.models[0].info.name)
+        return session
 
     def _start(self, live: LiveSession, turn: Turn) -> Turn:
         run = start_turn(turn)

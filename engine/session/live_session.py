@@ -7,15 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Literal, final
+from typing import TYPE_CHECKING, Literal, cast, final
 
 import attrs
+from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import EngineClosed, SessionBusy, SessionClosed, TurnOver
-from engine.core.events import Notice
+from engine.core.errors import ConfigError, EngineClosed, SessionBusy, SessionClosed, TurnOver
+from engine.core.events import Notice, SessionConfigured
 from engine.core.exception_groups import describe
+from engine.core.foreign_calls import call_foreign, reporting_blocks
 from engine.core.ids import CallId, InputId, SessionId, TurnId
-from engine.core.permission_types import Approver, HidingApprover, PermissionQuery, PermissionScope, RequiredRight
+from engine.core.permission_types import (
+    Approver,
+    HidingApprover,
+    PermissionQuery,
+    PermissionScope,
+    ProfileApprover,
+    RequiredRight,
+)
 from engine.core.protocols import Deps
 from engine.journal.log import Journal
 from engine.nursery.inbox import admit, find_admitted, report
@@ -135,6 +144,10 @@ class SessionRequests:
     touched: dict[str, None] = attrs.field(factory=dict[str, None], init=False)
     # Decided once per set of tools: they are part of the request prefix, and a change costs the host's cache.
     _hidden: tuple[Registry, frozenset[str]] | None = attrs.field(default=None, init=False)
+
+    def forget_hidden_tools(self) -> None:
+        """Decide again, for the next turn, which tools are not offered. Not a checkpoint."""
+        self._hidden = None
 
     def hidden_tools(self, chain: tuple[PermissionScope, ...], agent_depth: int) -> frozenset[str]:
         """Return the tools that are not offered, because the rules deny everything they could do. Not a checkpoint."""
@@ -261,3 +274,58 @@ class SessionInput:
         """Start a queued turn that could not begin while files were being restored. Not a checkpoint."""
         if self._has_missed_start:
             self.try_start_queued_turn()
+
+
+# -- the permission profile, which clients of a session share -----------------------------------
+
+
+async def use_profile(session: LiveSession, profile: str | None, by: str) -> None:
+    """See `Engine.use_profile`. Always a checkpoint."""
+    session.check_open()
+    name = "" if profile is None else cast("object", profile)
+    if not isinstance(name, str):
+        raise ConfigError(f"a profile is the name of one, or None for the engine's, not {profile!r}")
+    _select(session, name, require_label(by))
+    with reporting_blocks(session.notice):
+        await call_foreign("the store", session.deps.store.flushed, session.id, session.journal.seq)
+
+
+@enable_ki_protection
+def _select(session: LiveSession, profile: str, by: str) -> None:
+    """Use a profile, record it, and answer what it allows. Not a checkpoint."""
+    if len(session.journal.path) > 1:
+        raise ConfigError(
+            f"session {session.id} is a sub-agent's, which has the profile of session {session.journal.path[0]}"
+        )
+    before = session.journal.state.profile
+    if profile == before:
+        return
+    approver = session.deps.approver
+    if not isinstance(approver, ProfileApprover):
+        raise ConfigError("this engine's host decides about permissions by itself, without profiles")
+    approver.use_profile(session.id, profile)
+    try:
+        session.journal.append(SessionConfigured(profile=profile, by=by))
+    except BaseException:  # of a port; what nobody can see must not apply
+        approver.use_profile(session.id, before)
+        raise
+    session.requests.forget_hidden_tools()
+    session.questions.release_allowed()
+
+
+def restore_profile(session: LiveSession) -> None:
+    """Use the profile that a restored session's record names. Not a checkpoint.
+
+    Where that is not possible any more, the record says that the session has the engine's.
+    """
+    profile = session.journal.state.profile
+    approver, reason = session.deps.approver, "the host decides about permissions by itself"
+    if isinstance(approver, ProfileApprover):
+        try:
+            approver.use_profile(session.id, profile)
+        except ConfigError as error:
+            reason = str(error)
+        else:
+            return
+    session.journal.append(SessionConfigured(profile=""))
+    session.notice("warning", "profile_not_used", f"the session's permission profile {profile!r} has ended: {reason}")

@@ -22,7 +22,7 @@ from engine.nursery.parkable import only_waits
 from engine.nursery.parking import may_enter_again
 from engine.nursery.questions import Questions
 from engine.session.engine_services import EngineServices
-from engine.session.live_session import LiveSession
+from engine.session.live_session import LiveSession, restore_profile
 from engine.session.session_background import SubAgentRunner
 from engine.session.session_config import SessionConfig
 from engine.session.turn_start import begin_queued_turn
@@ -79,14 +79,21 @@ class OpenSessions:
         return session
 
     async def create_once(
-        self, session_id: SessionId, *, context: SharedContext, config: SessionConfig
+        self, session_id: SessionId, create: Callable[[SessionId], LiveSession]
     ) -> LiveSession | None:
-        """Return a new session with that id; None: another task has created it meanwhile. Its checkpoint is before that."""
+        """Return what *create* makes with that id; None: another task or engine has made it meanwhile. A checkpoint.
+
+        If cancelled, it is made or not; then no other engine is kept from making it.
+        """
         # Locked: a task that is opening it would find in the store what is created here, and open it a second time.
         async with self._services.locks.hold(f"session:{session_id}"):
-            if session_id in self.by_id:
+            if session_id in self.by_id or not await self._services.store.claim_new(session_id):
                 return None
-            return self.create(context=context, config=config, session_id=session_id)
+            try:
+                return create(session_id)
+            finally:
+                if session_id not in self.by_id:
+                    self._services.store.release(session_id)
 
     @enable_ki_protection
     def restore(
@@ -100,7 +107,7 @@ class OpenSessions:
         """Return a session from the store, repaired and idle. Not a checkpoint."""
         ids = self._services.setup.ids
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
-        journal.restore(stored.events, state=stored.state, of_type=stored.events.of_type)
+        journal.restore(stored.events, state=stored.state)
         session = self._add(journal, config, questions=None if parent is None else parent.questions)
         # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
         may_stay_open = config.settings.park and len(journal.path) == 1
@@ -111,6 +118,8 @@ class OpenSessions:
         # Another model's reasoning must go to this one as plain text, so the change of model has to be in the record.
         if (model := session.deps.models[0].info.name) != journal.state.model:
             journal.append(ModelSwitched(model=model))
+        if journal.state.profile:
+            restore_profile(session)
         if parent is not None:
             # Last: what was closed above is history, which the parent's cursors need not see again.
             journal.attach(parent.journal)
@@ -165,7 +174,7 @@ class OpenSessions:
     def _settle(self, stored: StoredSession, agents: Iterable[RunningAgent]) -> None:
         """Close the open turn of a session without opening the session. Not a checkpoint."""
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
-        journal.restore(stored.events, state=stored.state, of_type=stored.events.of_type)
+        journal.restore(stored.events, state=stored.state)
         _close_turn(journal, self._services.setup.ids, agents)
         journal.close()
 

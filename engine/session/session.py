@@ -261,13 +261,14 @@ class Session:
 
     # -- tools, model, title -------------------------------------------------------------------
 
-    async def switch_model(self, model: str | Model | Sequence[str | Model]) -> None:
+    async def switch_model(self, model: str | Model | Sequence[str | Model], *, by: str = "") -> None:
         """Use another model from the next turn on: a name, a `Model`, or a chain of them. Always a checkpoint.
 
-        The history goes to the new model; reasoning that only the old one can read is sent as plain text. Raises
-        `ConfigError` for an unusable model.
+        The history goes to the new model; reasoning that only the old one can read is sent as plain text. *by* names the
+        client of the host that switches. Raises `ConfigError` for an unusable model.
         """
         self._live.check_open()
+        label = require_label(by)
         models = self._live.engine.models
         choices = models.choices_of(model)
         await models.learn(models.models_of(choices))
@@ -276,7 +277,7 @@ class Session:
         # A running turn keeps the models it began with.
         live.deps = attrs.evolve(live.deps, models=models.models_of(choices))
         live.config = attrs.evolve(live.config, choices=choices)
-        live.journal.append(ModelSwitched(model=live.deps.models[0].info.name))
+        live.journal.append(ModelSwitched(model=live.deps.models[0].info.name, by=label))
 
     def use_tools(self, tools: Iterable[Tool]) -> None:
         """Replace the session's tools, from the next request on, even in a running turn. Not a checkpoint.

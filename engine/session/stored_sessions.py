@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 import trio
@@ -24,7 +24,9 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.ids import MessageId, SessionId
 from engine.core.messages import AssistantMessage, Message, ResultsMessage, Transcript
 from engine.core.threads import to_thread
+from engine.journal.event_index import select_events
 from engine.journal.fold import apply
+from engine.journal.lookup import undecoded_events
 from engine.journal.state import SessionState
 from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.parking import park
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from engine.store.lazy_events import StoredSession
 
 
+# Whether a session is new, or was opened from the store.
+Source = Literal["new", "resumed"]
 # For commands and sub-agents in the background: their grace periods, and the flush of a turn.
 _BACKGROUND_SECONDS: Final = 10.0
 
@@ -91,7 +95,7 @@ async def open_created(
         live, is_new = await open_stored(runtime, session_id, options)
     except SessionNotFound:
         return None
-    created = next(event for event in live.journal.events() if isinstance(event, SessionCreated))
+    created = _creation(live)
     is_same = (
         created.parent_id is None
         and created.forked_from is None
@@ -106,15 +110,56 @@ async def open_created(
     return live, is_new
 
 
+def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOptions) -> SessionConfig:
+    """Return a stored session's configuration; its own agent is used if it still exists and no other was requested."""
+    if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
+        options = attrs.evolve(options, agent=stored.state.agent)
+    return runtime.setup.defaults.with_options(runtime.setup.config, options)
+
+
+# -- forks --------------------------------------------------------------------------------------
+
+
+@attrs.frozen(kw_only=True)
+class _Fork:
+    """What a new session begins with.
+
+    Attributes:
+        state: that of the other session.
+        messages: the history.
+        context: the shared context of tools.
+    """
+
+    state: SessionState
+    messages: Sequence[Message]
+    context: SharedContext
+    config: SessionConfig
+    options: SessionOptions
+
+
 async def fork_stored(
-    runtime: EngineRuntime, session_id: str, options: SessionOptions, *, at: str | None
-) -> LiveSession:
-    """Return a new session that begins with the history of another (see `Engine.fork_session`). Always a checkpoint."""
+    runtime: EngineRuntime, session_id: str, options: SessionOptions, *, at: str | None, fork_id: SessionId | None
+) -> tuple[LiveSession, Source | None]:
+    """Return a fork, and whether this call has made or opened it (see `Engine.fork_session`). Always a checkpoint."""
     runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     if options.agent is not None:
         runtime.setup.config.check_primary(options.agent)
+    if fork_id is not None:
+        opened = await _open_fork(runtime, fork_id, session_id, options, at)
+        if opened is not None:
+            return opened
+    fork = await _prepare(runtime, session_id, options, at)
+    if fork_id is None:
+        return _create(runtime, fork), "new"
+    made = await runtime.sessions.create_once(fork_id, partial(_create, runtime, fork))
+    if made is None:  # by another task or engine
+        return await fork_stored(runtime, session_id, options, at=at, fork_id=fork_id)
+    return made, "new"
+
+
+async def _prepare(runtime: EngineRuntime, session_id: str, options: SessionOptions, at: str | None) -> _Fork:
     # Read without a lease: the other session may be open in another engine, and stays so.
     stored = await runtime.services.store.read(SessionId(session_id))
     state = stored.state
@@ -124,24 +169,75 @@ async def fork_stored(
     context = state.context if at is None else SharedContext(cwd=state.context.cwd)
     await runtime.prepare_rules(context.cwd)
     await runtime.learn_models(config)
-    session = runtime.sessions.create(context=context, config=config, forked_from=state.session_id)
-    if options.agent is not None:
+    return _Fork(state=state, messages=messages, context=context, config=config, options=options)
+
+
+@enable_ki_protection
+def _create(runtime: EngineRuntime, fork: _Fork, session_id: SessionId | None = None) -> LiveSession:
+    """Return the new session, with its history. Not a checkpoint."""
+    session = runtime.sessions.create(
+        context=fork.context, config=fork.config, forked_from=fork.state.session_id, session_id=session_id
+    )
+    if fork.options.agent is not None:
         renew_bounds(session.journal)
-    if messages:
-        session.journal.append(HistoryReplaced(kind="fork", messages=messages))
-    if (prompt := state.prompt) is not None and not prompt.is_outdated:
-        # Its requests share a prefix with the other session's, which a host may still have in its cache.
-        session.journal.append(PromptSet(sections=prompt.sections, cwd=prompt.cwd, project=prompt.project))
-    if state.title:
-        session.journal.append(SessionTitled(title=state.title, by="model"))
+    _add_history(session, fork)
     return session
 
 
-def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOptions) -> SessionConfig:
-    """Return a stored session's configuration; its own agent is used if it still exists and no other was requested."""
-    if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
-        options = attrs.evolve(options, agent=stored.state.agent)
-    return runtime.setup.defaults.with_options(runtime.setup.config, options)
+def _add_history(session: LiveSession, fork: _Fork) -> None:
+    if fork.messages:
+        session.journal.append(HistoryReplaced(kind="fork", messages=tuple(fork.messages)))
+    if (prompt := fork.state.prompt) is not None and not prompt.is_outdated:
+        # Its requests share a prefix with the other session's, which a host may still have in its cache.
+        session.journal.append(PromptSet(sections=prompt.sections, cwd=prompt.cwd, project=prompt.project))
+    if fork.state.title:
+        session.journal.append(SessionTitled(title=fork.state.title, by="model"))
+
+
+async def _open_fork(
+    runtime: EngineRuntime, fork_id: SessionId, session_id: str, options: SessionOptions, at: str | None
+) -> tuple[LiveSession, Source | None] | None:
+    """Return the fork that was made with that id, and whether this call opened it; None: there is none yet.
+
+    A checkpoint. Raises `InputConflict` if that is another session, or a fork at another message; and what `open_stored`
+    raises.
+    """
+    try:
+        live, is_new = await open_stored(runtime, fork_id, options)
+    except SessionNotFound:
+        return None
+    created = _creation(live)
+    if created.forked_from != session_id or options.agent not in {None, created.agent}:
+        raise InputConflict(f"session {fork_id!r} was made before, and is no such fork of {session_id!r}")
+    if _is_empty(live):
+        # The engine that made it was killed after the first event: the rest is made up for.
+        fork = await _prepare(runtime, session_id, options, at)
+        if _is_empty(live):
+            _add_history(live, fork)
+    elif at is not None and not _ends_at(live, at):
+        raise InputConflict(f"session {fork_id!r} is a fork of {session_id!r} at another message")
+    return live, "resumed" if is_new else None
+
+
+def _is_empty(live: LiveSession) -> bool:
+    """Return whether nothing but its creation is in the record."""
+    state = live.journal.state
+    return not (state.transcript or state.turns or state.turn or state.prompt or state.title)
+
+
+def _ends_at(live: LiveSession, at: str) -> bool:
+    """Return whether the history that a fork began with ends with that message, or with the results of its calls."""
+    history = next(iter(select_events(undecoded_events(live.journal))(HistoryReplaced)), None)
+    messages = () if history is None else history.messages
+    last = next((message for message in reversed(messages) if not isinstance(message, ResultsMessage)), None)
+    return at in {message.id for message in (last, *messages[-1:]) if message is not None}
+
+
+def _creation(live: LiveSession) -> SessionCreated:
+    """Return the first event of a session."""
+    first = undecoded_events(live.journal)[0]
+    assert isinstance(first, SessionCreated)
+    return first
 
 
 # -- closing one while the engine goes on -------------------------------------------------------

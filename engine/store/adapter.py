@@ -77,6 +77,23 @@ class StoreAdapter:
             self.release(session_id)
             raise
 
+    async def claim_new(self, session_id: SessionId) -> bool:
+        """Claim an id for a new session; return whether there is none with it, in any engine. A checkpoint.
+
+        If cancelled, or if there is one, it is not claimed. Raises `SessionElsewhere`, `JournalCorrupt`, `StoreError`.
+        """
+        if self._leasing is not None:
+            await call_foreign(_STORE, self._leasing.claim, session_id)
+        try:
+            await self.read(session_id)
+        except SessionNotFound:
+            return True
+        except BaseException:  # re-raised: an id that is not used must not keep its lease
+            self.release(session_id)
+            raise
+        self.release(session_id)
+        return False
+
     async def running_agents(self, state: SessionState) -> Sequence[RunningAgent]:
         """Return the sub-agents of calls that were running when the engine of the session ended.
 

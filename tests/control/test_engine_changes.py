@@ -33,12 +33,21 @@ from engine.core.errors import (
 )
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
+from engine.session.engine_options import Ports
 from engine.testing import ScriptedProvider, call, done, text
 
 
 def opened(store: Path, *answers: str) -> Engine:
     script = [[*text(answer), *done()] for answer in answers]
     return engine.open_engine(model=ScriptedProvider(script), store=store)
+
+
+@attrs.define
+class Clock:
+    time: float = 1_800_003_000.0
+
+    def now(self) -> float:
+        return self.time
 
 
 def uploads() -> Uploads:
@@ -97,10 +106,47 @@ async def test_a_creation_cut_off_happens_once(tmp_path: Path, steps: int) -> No
         assert [(row.id, row.title) for row in rows] == [(made.row.id, "A title")]
 
 
+async def test_keys_of_sessions_survive_a_restart(tmp_path: Path) -> None:
+    create = se.SessionCreateParams(cwd=str(tmp_path), title="A title", key="k")
+    clock = Clock()
+
+    def restarted() -> Engine:
+        model = ScriptedProvider([[*text("one"), *done()]])
+        return engine.open_engine(model=model, store=tmp_path / "s.db", ports=Ports(clock=clock))
+
+    async with restarted() as eng:
+        changes, keys = changes_of(eng), RecentKeys("owner")
+        made = await changes.run("session.create", create, keys)
+        assert isinstance(made, se.SessionCreateResult)
+        fork = se.SessionForkParams(session_id=made.row.id, key="k")
+        forked = await changes.run("session.fork", fork, keys)
+        assert isinstance(forked, se.SessionCreateResult)
+    clock.time += 3590
+    async with restarted() as eng:
+        changes, keys = changes_of(eng), RecentKeys("owner")
+        again = [await changes.run("session.create", create, keys), await changes.run("session.fork", fork, keys)]
+        assert [each.row.id for each in again if isinstance(each, se.SessionCreateResult)] == [
+            made.row.id,
+            forked.row.id,
+        ]
+        with pytest.raises(InputConflict):
+            other = attrs.evolve(create, cwd="/")
+            await changes_of(eng).run("session.create", other, RecentKeys("owner"))
+        theirs = await changes.run("session.create", create, RecentKeys("other"))
+        assert isinstance(theirs, se.SessionCreateResult)
+        assert theirs.row.id != made.row.id
+    # A key is kept for an hour.
+    clock.time += 20
+    async with restarted() as eng:
+        later = await changes_of(eng).run("session.create", create, RecentKeys("owner"))
+        assert isinstance(later, se.SessionCreateResult)
+        assert later.row.id not in {made.row.id, theirs.row.id}
+
+
 async def test_a_session_through_its_life(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db", "one", "two") as eng:
         changes, keys = changes_of(eng), RecentKeys()
-        made = await changes.create(se.SessionCreateParams(cwd=str(tmp_path), key="k"))
+        made = await changes.create(se.SessionCreateParams(cwd=str(tmp_path), key="k"), keys)
         session_id = made.row.id
         queued = await changes.run("queue", tu.QueueParams(session_id=session_id, text="go", key="i-1"), keys)
         again = await changes.run("queue", tu.QueueParams(session_id=session_id, text="go", key="i-1"), keys)
@@ -121,7 +167,7 @@ async def test_a_session_through_its_life(tmp_path: Path) -> None:
             await changes.turns.wait(tu.WaitParams(session_id=session_id, turn_id="none"))
         with pytest.raises(NothingParked):
             await changes.turns.resume(tu.ResumeParams(session_id=session_id, key="k"))
-        fork = await changes.fork(se.SessionForkParams(session_id=session_id, key="k"))
+        fork = await changes.fork(se.SessionForkParams(session_id=session_id, key="k"), keys)
         assert fork.row.forked_from == session_id
         undone = await changes.undo(an.UndoParams(session_id=session_id, force=True, key="k"))
         assert [message.text for message in undone.inputs] == ["go"]

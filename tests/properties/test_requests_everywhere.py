@@ -13,12 +13,20 @@ import trio.testing
 
 import engine
 from engine.core.errors import AlreadyAnswered, InputNotFound
-from engine.core.events import PermissionAnswered, PermissionAsked, SessionCreated, TurnEnded, TurnStarted
+from engine.core.events import (
+    HistoryReplaced,
+    PermissionAnswered,
+    PermissionAsked,
+    SessionCreated,
+    TurnEnded,
+    TurnStarted,
+)
+from engine.core.ids import SessionId
 from engine.core.messages import UserMessage
 from engine.testing.fakes import SlowStore
 from engine.testing.harness import seed_scheduler
 from tests.conftest import CountRuns, Soak
-from tests.support.parked import FINE, Home, asks, do, look, problems
+from tests.support.parked import FINE, Asking, Home, asks, do, look, problems
 
 # A few of the points of a busy session; all under `make soak`.
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
@@ -278,5 +286,70 @@ def test_creation_is_cancelled(count_runs: CountRuns) -> None:
             assert await problems(home, session) == []
         async with home.open() as eng:
             assert (await eng.create_session(cwd="/opt", session_id="mine")).events() == events
+
+    count_runs(everywhere(play))
+
+
+def test_fork_is_cancelled(count_runs: CountRuns) -> None:
+    async def play(instant: Instant) -> None:
+        home = Home([FINE] * 3)
+        async with home.open() as eng, trio.open_nursery() as nursery:
+            first = await eng.create_session(cwd="/opt")
+            await first.run("go")
+
+            async def fork() -> None:
+                await eng.fork_session(first.id, fork_id="mine")
+
+            with trio.CancelScope() as host:
+                instant.act = host.cancel
+                nursery.start_soon(fork)
+                await eng.fork_session(first.id, fork_id="mine")
+                await trio.lowlevel.checkpoint()
+            instant.act = None
+            session = await eng.fork_session(first.id, fork_id="mine")
+            events = session.events()
+            assert [type(event) for event in events] == [SessionCreated, HistoryReplaced]
+            assert session.state.transcript == first.state.transcript
+            assert (await session.run("and now?")).stop_reason == "completed"
+            assert await problems(home, session) == []
+
+    count_runs(everywhere(play))
+
+
+# ---- the permission profile of a session -----------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Profiles(Asking):
+    """With profiles."""
+
+    def use_profile(self, session_id: SessionId, profile: str) -> None:
+        self._policy.use_profile(session_id, profile)
+
+
+@pytest.mark.parametrize("profile", ["full", None])
+def test_selected_profile_is_that_of_the_record(profile: str | None, count_runs: CountRuns) -> None:
+    """Also if the one who selects it is cancelled: what applies is what everybody sees."""
+
+    async def play(instant: Instant) -> None:
+        home = Home([asks(*do("a")), FINE], store=SlowStore(delay=0.01), approver=Profiles())
+        async with home.open() as eng, trio.open_nursery() as nursery:
+            session = await eng.create_session(cwd="/opt")
+            if profile is None:
+                await eng.use_profile(session, "full")
+            with trio.CancelScope() as host:
+                instant.act = host.cancel
+                await eng.use_profile(session, profile)
+                await trio.lowlevel.checkpoint()
+            instant.act = None
+            selected = session.state.profile
+            nursery.start_soon(answer_all, session)
+            assert (await eng.start_turn(session, "go").wait()).stop_reason == "completed"
+            asked = [event for event in session.events() if isinstance(event, PermissionAsked)]
+            assert len(asked) == (not selected)
+            nursery.cancel_scope.cancel(reason="the test is over")
+        home.approver = Profiles()
+        async with home.open() as eng:
+            assert (await eng.open_session(session.id)).state.profile == selected
 
     count_runs(everywhere(play))

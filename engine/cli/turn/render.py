@@ -94,7 +94,14 @@ class Renderer:
                 return self._call(event)
             case ev.InputAdmitted() | ev.InputPromoted():
                 return self._input(event)
-            case ev.LoopContinued() | ev.RetryScheduled() | ev.ModelSwitched() | ev.DoomDetected() | ev.Notice():
+            case (
+                ev.LoopContinued()
+                | ev.RetryScheduled()
+                | ev.ModelSwitched()
+                | ev.SessionConfigured()
+                | ev.DoomDetected()
+                | ev.Notice()
+            ):
                 return self._note(_event_note(event))
             case ev.HistoryReplaced() | ev.CompactionStarted() | ev.CompactionEnded():
                 from engine.cli.turn.compaction_notices import compaction_note
@@ -327,8 +334,12 @@ def _prompt_note(event: ev.PromptUpdated) -> str:
 _UNREPORTED_SECTIONS: Final = frozenset({"environment", "git", "date"})
 
 
+def _by(client: str) -> str:
+    return f", set by {client}" if client else ""
+
+
 def _event_note(
-    event: ev.LoopContinued | ev.RetryScheduled | ev.ModelSwitched | ev.DoomDetected | ev.Notice,
+    event: ev.LoopContinued | ev.RetryScheduled | ev.ModelSwitched | ev.SessionConfigured | ev.DoomDetected | ev.Notice,
 ) -> str:
     """Return the note about an event; often none."""
     match event:
@@ -338,7 +349,10 @@ def _event_note(
             wait = duration(event.next_at - event.time)
             return f"{event.message}; trying again in {wait} (retry {event.attempt})"
         case ev.ModelSwitched():
-            return f"from the next turn on, the model is {event.model}"
+            return f"from the next turn on, the model is {event.model}{_by(event.by)}"
+        case ev.SessionConfigured():
+            profile = f"{event.profile!r}" if event.profile else "the engine's again"
+            return f"the permission profile is {profile}{_by(event.by)}"
         case ev.DoomDetected():
             return f"going in circles: {event.detail}"
         case ev.Notice():

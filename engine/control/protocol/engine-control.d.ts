@@ -5,7 +5,7 @@ export type Float = number | "NaN" | "Infinity" | "-Infinity";
 export type RetryAdvice = "no" | "later" | "same_key";
 export type Role = "read" | "answer" | "full";
 
-export type DurableEvent = SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice;
+export type DurableEvent = SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | SessionConfigured | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice;
 export type LiveEvent = TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding;
 /** An event, by its `type`. */
 export type Event = DurableEvent | LiveEvent;
@@ -625,7 +625,7 @@ export interface EventsNote {
   /** where it is after the last of them. */
   position: string;
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | SessionConfigured | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
 }
 
 /** A page of the record, forwards. */
@@ -641,7 +641,7 @@ export interface EventsParams {
 /** Durable events of one session, in order. */
 export interface EventsResult {
   /** the events. */
-  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
+  events: (SessionCreated | SessionTitled | InputAdmitted | InputPromoted | InputEdited | InputRemoved | PromptBlocked | NudgeAdded | PromptSet | PromptUpdated | TurnStarted | TurnResumed | StepStarted | StepReceived | StepEnded | LoopContinued | RetryScheduled | RecoveryAsked | RecoveryAnswered | ModelSwitched | SessionConfigured | TurnEnded | PartStarted | PartEnded | PartReplaced | PartDiscarded | CallAnnounced | CallQueued | CallJudged | CallChanged | CallStarted | CallSettled | CallDelivered | ContextChanged | PermissionAsked | PermissionAnswered | QuestionAsked | QuestionAnswered | CompactionStarted | CompactionEnded | HistoryReplaced | SnapshotTaken | TurnUndone | TurnRedone | BackgroundStarted | BackgroundEnded | DoomDetected | Notice | TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding | Elided | Unknown)[];
   /** whether there are later ones. */
   more: boolean;
 }
@@ -962,6 +962,8 @@ export interface ModelSwitched {
   time: Float;
   seq: number | null;
   model: string;
+  /** who switched it, as its host names its clients; empty: the host itself, or it was opened with another one. */
+  by: string;
 }
 
 /** No parameters. */
@@ -1726,6 +1728,30 @@ export interface SessionCloseResult {
   released: boolean;
 }
 
+/** Settings of a session that all clients share. */
+export interface SessionConfigureParams {
+  /** the session. */
+  session_id: string;
+  /** the permission profile, for calls that no rule matches: "full" allows everything that no rule denies. None: the engine's again. */
+  profile: string | null;
+}
+
+/** A setting that all clients of the session share was changed. It applies at once, and until it is changed again. */
+export interface SessionConfigured {
+  type: "session_configured";
+  /** Where it is not a part of another document. */
+  v?: number;
+  session_id: string;
+  turn_id: string | null;
+  path: string[];
+  time: Float;
+  seq: number | null;
+  /** the permission profile, for calls that no rule matches; empty: the engine's. */
+  profile: string;
+  /** who changed it, as its host names its clients; empty: the host itself, or an engine that can't apply it. */
+  by: string;
+}
+
 /** A new session. */
 export interface SessionCreateParams {
   /** its working directory, on the server's machine. */
@@ -1838,6 +1864,10 @@ export interface SessionHead {
   ending: HeadEnding | null;
   /** input that waits. */
   queue: QueuedInput[];
+  /** the permission profile that was selected for it; empty: the engine's. */
+  profile: string;
+  /** the client that selected it. */
+  profile_by: string;
   /** who is connected. */
   clients: ClientRow[];
 }
@@ -1957,6 +1987,10 @@ export interface SessionState {
   parent_id: string | null;
   /** the session that it was forked from. */
   forked_from: string | null;
+  /** the permission profile that was selected for it; empty: the engine's. */
+  profile: string;
+  /** who selected it. See `SessionConfigured`. */
+  profile_by: string;
   context: SharedContext;
   /** the beginning of requests; None: the system prompt of the settings. */
   prompt: PromptState | null;
@@ -2587,6 +2621,7 @@ export interface Methods {
   "session.get": { params: SessionParams; result: SessionGetResult };
   "session.search": { params: SessionSearchParams; result: SessionSearchResult };
   "session.rename": { params: SessionRenameParams; result: SeqResult };
+  "session.configure": { params: SessionConfigureParams; result: SeqResult };
   "session.fork": { params: SessionForkParams; result: SessionCreateResult };
   "session.delete": { params: SessionDeleteParams; result: SessionDeleteResult };
   "session.close": { params: SessionParams; result: SessionCloseResult };

@@ -80,6 +80,14 @@ METHODS: Final[Mapping[str, Method]] = {
         ),
         Method("session.rename", se.SessionRenameParams, se.SeqResult, "Set the title.", "full", _CHANGE_ERRORS),
         Method(
+            "session.configure",
+            se.SessionConfigureParams,
+            se.SeqResult,
+            "Change settings that all clients of a session share.",
+            "full",
+            (*_CHANGE_ERRORS, "config"),
+        ),
+        Method(
             "session.fork",
             se.SessionForkParams,
             se.SessionCreateResult,

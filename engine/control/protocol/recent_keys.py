@@ -1,11 +1,14 @@
 """`RecentKeys`: what was done under an idempotency key, so that repeating a request does nothing twice.
 
 The keys of prompts, queued and steering input are input ids, which the journal keeps for ever. The others are kept here,
-for an hour, and so many for each token: a client repeats a request after seconds.
+for an hour, and so many for each token: a client repeats a request after seconds. A session that is created or forked also
+gets an id that follows from its key, so that these requests may be repeated after a restart of the server, too.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import OrderedDict
 from typing import Final
 
@@ -34,8 +37,13 @@ class KeyedCall:
 
 @attrs.define(eq=False)
 class RecentKeys:
-    """The keyed requests of one token."""
+    """The keyed requests of one token.
 
+    Attributes:
+        token: the token's name.
+    """
+
+    token: str = ""
     _calls: OrderedDict[tuple[str, str], KeyedCall] = attrs.field(
         factory=OrderedDict[tuple[str, str], KeyedCall], init=False
     )
@@ -53,6 +61,13 @@ class RecentKeys:
         if earlier.params != params:
             raise Refusal("conflict", f"the key {key!r} was used with other parameters")
         return earlier, False
+
+    def session_ids(self, method: str, key: str, now: float) -> tuple[str, str]:
+        """Return the id for a session that is made under that key now, and what it was in the hour before."""
+        hour = int(now // KEPT_SECONDS)
+        texts = (json.dumps([self.token, method, key, each]) for each in (hour, hour - 1))
+        present, before = (f"ses_{hashlib.sha256(text.encode()).hexdigest()[:32]}" for text in texts)
+        return present, before
 
     def fail(self, method: str, key: str) -> None:
         """Forget a request that failed: repeating it tries again."""

@@ -122,6 +122,8 @@ class SessionHead:
         asked: the open questions of the session and its sub-agents, the oldest first.
         ending: set once the turn has a cause to end.
         queue: input that waits.
+        profile: the permission profile that was selected for it; empty: the engine's.
+        profile_by: the client that selected it.
         clients: who is connected.
     """
 
@@ -132,6 +134,8 @@ class SessionHead:
     asked: tuple[OpenQuestion, ...] = ()
     ending: HeadEnding | None = None
     queue: tuple[QueuedInput, ...] = ()
+    profile: str = ""
+    profile_by: str = ""
     clients: tuple[ClientRow, ...] = ()
 
 
@@ -276,6 +280,18 @@ class SessionRenameParams(SessionParams):
     """
 
     title: Text
+
+
+@attrs.frozen(kw_only=True)
+class SessionConfigureParams(SessionParams):
+    """Settings of a session that all clients share.
+
+    Attributes:
+        profile: the permission profile, for calls that no rule matches: "full" allows everything that no rule denies.
+            None: the engine's again.
+    """
+
+    profile: Name | None
 
 
 @attrs.frozen(kw_only=True)

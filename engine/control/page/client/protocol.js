@@ -22,6 +22,7 @@ export const METHODS = {
   "session.get": {"role":"read","key":false},
   "session.search": {"role":"read","key":false},
   "session.rename": {"role":"full","key":false},
+  "session.configure": {"role":"full","key":false},
   "session.fork": {"role":"full","key":true},
   "session.delete": {"role":"full","key":false},
   "session.close": {"role":"full","key":false},
@@ -64,7 +65,7 @@ export const METHODS = {
 };
 
 /** Types of events that are in the record. @type {ReadonlySet<string>} */
-export const DURABLE_EVENTS = new Set(["session_created","session_titled","input_admitted","input_promoted","input_edited","input_removed","prompt_blocked","nudge_added","prompt_set","prompt_updated","turn_started","turn_resumed","step_started","step_received","step_ended","loop_continued","retry_scheduled","recovery_asked","recovery_answered","model_switched","turn_ended","part_started","part_ended","part_replaced","part_discarded","call_announced","call_queued","call_judged","call_changed","call_started","call_settled","call_delivered","context_changed","permission_asked","permission_answered","question_asked","question_answered","compaction_started","compaction_ended","history_replaced","snapshot_taken","turn_undone","turn_redone","background_started","background_ended","doom_detected","notice"]);
+export const DURABLE_EVENTS = new Set(["session_created","session_titled","input_admitted","input_promoted","input_edited","input_removed","prompt_blocked","nudge_added","prompt_set","prompt_updated","turn_started","turn_resumed","step_started","step_received","step_ended","loop_continued","retry_scheduled","recovery_asked","recovery_answered","model_switched","session_configured","turn_ended","part_started","part_ended","part_replaced","part_discarded","call_announced","call_queued","call_judged","call_changed","call_started","call_settled","call_delivered","context_changed","permission_asked","permission_answered","question_asked","question_answered","compaction_started","compaction_ended","history_replaced","snapshot_taken","turn_undone","turn_redone","background_started","background_ended","doom_detected","notice"]);
 
 /** Types of events that are for watchers only. @type {ReadonlySet<string>} */
 export const LIVE_EVENTS = new Set(["text_delta","reasoning_delta","arguments_delta","call_progress","call_heartbeat","turn_ending"]);
@@ -73,4 +74,4 @@ export const LIVE_EVENTS = new Set(["text_delta","reasoning_delta","arguments_de
 export const FINAL_CLOSE_CODES = [1000,1003,1009,4400,4401,4403];
 
 /** What a session is before its first event. @type {P.SessionState} */
-export const EMPTY_STATE = {"type":"session_state","v":1,"session_id":"","seq":0,"title":"","titled_by":"","model":"","agent":"","parent_id":null,"forked_from":null,"context":{"cwd":"","values":[]},"prompt":null,"transcript":[],"reasoning_from":0,"inbox":[],"turn":null,"last_result":null,"turns":0,"undone":[],"background":[],"usage":{"input":0,"output":0,"cache_read":0,"cache_write":0,"reasoning":0},"cost":0.0,"counted":null};
+export const EMPTY_STATE = {"type":"session_state","v":1,"session_id":"","seq":0,"title":"","titled_by":"","model":"","agent":"","parent_id":null,"forked_from":null,"profile":"","profile_by":"","context":{"cwd":"","values":[]},"prompt":null,"transcript":[],"reasoning_from":0,"inbox":[],"turn":null,"last_result":null,"turns":0,"undone":[],"background":[],"usage":{"input":0,"output":0,"cache_read":0,"cache_write":0,"reasoning":0},"cost":0.0,"counted":null};
