@@ -6,7 +6,7 @@ A session that is open in this engine is read from its journal, any other one fr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final, get_args
 
 import attrs
 
@@ -308,8 +308,10 @@ def questions_of(record: SessionRecord) -> tuple[OpenQuestion, ...]:
     if live is not None:
         return tuple(event for event in live.questions.events if live.id in event.path)
     waiting = set() if state.turn is None else set(state.turn.waiting)
-    asked = (event for event in record.events if isinstance(event, OpenQuestion))
-    return tuple(event for event in asked if event.request_id in waiting)
+    if not waiting:
+        return ()
+    asked = (event for kind in get_args(OpenQuestion) for event in record.of_type(kind))
+    return tuple(sorted((event for event in asked if event.request_id in waiting), key=lambda event: event.seq or 0))
 
 
 def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:

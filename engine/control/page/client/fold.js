@@ -79,6 +79,7 @@ const HANDLERS = {
     return { ...spent, title: event.title, titled_by: event.by };
   },
   model_switched: (state, { model }) => ({ ...state, model }),
+  session_configured: (state, { profile, by }) => ({ ...state, profile, profile_by: profile && by }),
   context_changed: (state, event) => ({ ...state, context: mergeContext(state.context, event) }),
   input_admitted: (state, { input_id, mode, message }) => {
     if (state.inbox.some((item) => item.input_id === input_id)) throw new FoldError(`input ${input_id} came twice`);
