@@ -10,7 +10,8 @@ import { oneLine, visible } from "./text.js";
 import { announce, button, dialog, problem } from "./widgets.js";
 
 const KEY = "engine.key";
-const NAME = "page";
+// What other clients are shown.
+const NAME = "browser";
 
 /** The whole page. */
 class App {

@@ -150,7 +150,7 @@ export class CallRow {
       yield h("div", { class: "output-head" }, h("span", {}, `Result, ${count(text.split("\n").length, "line")}`), copyButton(() => text));
       yield textBlock(text, { clean: terminalText, className: "output", label: "Result", piece: 4000 });
     }
-    for (const part of [...(settlement.images ?? []), ...(settlement.files ?? [])]) yield mediaNode(part);
+    for (const part of [...(settlement.images ?? []), ...(settlement.files ?? [])]) yield mediaNode(part, this.context.loadMedia);
     // The model got a part of it, and the name of the file with the whole.
     if (/\bspill:[0-9a-f]/.test(text)) yield button("Read the whole output", { kind: "quiet", icon: "file", onClick: () => this.context.readOutput(this.call) });
   }

@@ -151,6 +151,8 @@ export function diffTable(file, { wide = false } = {}) {
   const table = h(
     "table",
     { class: wide ? "diff diff-wide" : "diff", "aria-label": `Changes of ${visible(file.path) || "the file"}` },
+    // The first row may span all columns, so their widths are told here.
+    h("colgroup", {}, ...(wide ? ["number", "text", "number", "text"] : ["number", "sign", "text"]).map((name) => h("col", { class: `diff-${name}-column` }))),
     body,
   );
   const rows = wide ? pairRows(file.rows) : file.rows;

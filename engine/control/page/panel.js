@@ -2,7 +2,7 @@
 
 import { textBlock } from "./blocks.js";
 import { diffTable, parseDiff, WIDE } from "./diff.js";
-import { h, replace } from "./dom.js";
+import { bar, h, replace } from "./dom.js";
 import { cost, count, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks } from "./looks.js";
@@ -105,7 +105,7 @@ export class Panel {
   }
 
   async #lanes() {
-    const { mountLanes } = await import("./lanes/lanes.js");
+    const { mountLanes } = await import("./lanes/lanes-view.js");
     if (this.name !== "lanes" || this.lanes) return;
     this.lanes = mountLanes(this.body, {
       now: () => this.context.now(),
@@ -161,14 +161,14 @@ export class Panel {
           {},
           h("th", { scope: "row" }, visible(share.kind)),
           h("td", { class: "number" }, tokens(share.tokens)),
-          h("td", {}, h("meter", { min: 0, max: most, value: share.tokens, "aria-hidden": "true" })),
+          h("td", {}, bar(share.tokens / most)),
         ),
       );
     const share = report.usable ? Math.round((100 * report.tokens) / report.usable) : 0;
     replace(
       this.body,
       h("p", { class: "big-figure" }, h("b", {}, `${share}%`), ` of the context window`),
-      h("meter", { class: "big-meter", min: 0, max: report.usable || 1, value: report.tokens, "aria-hidden": "true" }),
+      bar(report.tokens / (report.usable || 1), "big-bar"),
       h("p", { class: "hint" }, `The next request takes about ${tokens(report.tokens)} of ${tokens(report.usable)} tokens${report.is_counted ? "" : ", by estimate"}.`),
       h("table", { class: "shares" }, h("caption", { class: "visually-hidden" }, "What fills the window"), h("tbody", {}, ...rows)),
       usage ? usageNode(usage, spent) : null,

@@ -179,7 +179,7 @@ class PermissionCard extends Card {
     const further = furtherRights(question);
     super(question, context, allowQuestion(question), [
       ...detailNode(question, context),
-      further.length ? h("p", { class: "question-note" }, "Also: ", ...further.flatMap((right, index) => [index ? ", " : "", h("code", {}, visibleForApproval(right))])) : "",
+      further.length ? h("p", { class: "question-note" }, "This also allows ", ...further.flatMap((right, index) => [index ? ", " : "", h("code", {}, visibleForApproval(right))])) : "",
       question.opaque ? h("p", { class: "question-note tone-warn" }, icon("warning"), `What this command does can't be analysed: ${visible(question.opaque)}`) : "",
       question.rule ? h("p", { class: "hint" }, `Asked because of ${oneLine(question.rule, 200)}`) : "",
     ]);

@@ -48,7 +48,7 @@ class InputRow {
     this.text = new MarkdownBlock();
     this.node.append(this.text.node);
     this.text.show(text, true);
-    const media = message.parts.filter((part) => part.type !== "text").map(mediaNode);
+    const media = message.parts.filter((part) => part.type !== "text").map((part) => mediaNode(part, context.loadMedia));
     if (media.length) this.node.append(h("div", { class: "media-row" }, ...media));
     this.node.append(h("div", { class: "row-actions" }, copyButton(() => text)));
   }
@@ -68,15 +68,10 @@ class AssistantRow {
     this.head = h("h3", { class: "row-head" });
     this.body = h("div", { class: "parts" });
     this.wait = h("p", { class: "typing" }, h("span", { class: "typing-dot" }), "Waiting for the model");
-    this.actions = h("div", { class: "row-actions" }, copyButton(() => this.#text()));
-    this.node = h("article", { class: "row row-assistant" }, this.head, this.body, this.actions);
+    this.node = h("article", { class: "row row-assistant" }, this.head, this.body);
     const isFirst = context.isFirstOfTurn(item);
     this.head.append(isFirst ? oneLine(item.model || "Model", 80) : h("span", { class: "visually-hidden" }, "Model, continued"), isFirst ? (when(item) ?? "") : "");
     if (isFirst) this.node.classList.add("is-first");
-  }
-
-  #text() {
-    return this.item.parts.filter((part) => part.kind === "text").map((part) => part.text).join("\n\n");
   }
 
   update() {
@@ -89,7 +84,6 @@ class AssistantRow {
     const isSilent = isRunning && !shown.length;
     replace(this.body, ...nodes, isSilent ? this.wait : null);
     for (const part of shown) this.#part(part).update();
-    this.actions.hidden = isRunning || !this.#text();
   }
 
   #part(part) {
@@ -200,7 +194,7 @@ class EndRow {
     this.item = item;
     this.context = context;
     const { result } = item;
-    const { text, tone } = endOf(result, item.ending);
+    const { text, tone } = endOf(result, item.ending, context.ownName);
     const facts = [
       item.started && item.time ? duration(item.time - item.started) : "",
       result.steps > 1 ? count(result.steps, "step") : "",
@@ -208,15 +202,17 @@ class EndRow {
       cost(result.cost),
     ].filter((fact) => fact && fact !== "0 tokens");
     const mark = { good: "done", neutral: "ending", bad: "failed" }[tone];
-    const detail = tone !== "good" && result.detail ? h("p", { class: "end-detail" }, visible(result.detail)) : null;
+    const isTold = result.stop_reason === "aborted" && item.ending;
+    const detail = tone !== "good" && result.detail && !isTold ? h("p", { class: "end-detail" }, visible(result.detail)) : null;
     const reset = result.reset_at ? h("p", { class: "end-detail" }, `The limit resets at ${clock(result.reset_at)}.`) : null;
     const lost = result.durable === false ? h("p", { class: "end-detail tone-bad" }, "The store did not confirm this turn: it may be lost on a restart.") : null;
+    this.copy = copyButton(() => context.answerOf(item.turnId), "Copy answer");
     this.undo = button("Undo this turn", { icon: "undo", kind: "quiet small", onClick: () => context.undo() });
     this.changes = button("Changes", { icon: "diff", kind: "quiet small", onClick: () => context.showChanges(item.turnId) });
     this.node = h(
       "article",
       { class: `row row-end tone-${tone}`, "aria-label": "End of the turn" },
-      h("p", { class: "end-line" }, icon(mark), h("b", {}, text), h("span", { class: "end-facts" }, facts.join(" · ")), h("span", { class: "end-actions" }, this.changes, this.undo)),
+      h("p", { class: "end-line" }, icon(mark), h("b", {}, text), h("span", { class: "end-facts" }, facts.join(" · ")), h("span", { class: "end-actions" }, this.copy, this.changes, this.undo)),
       detail,
       reset,
       lost,
@@ -227,6 +223,7 @@ class EndRow {
     const { item, context } = this;
     this.node.classList.toggle("is-undone", Boolean(item.isUndone));
     const isLast = context.isLastEnd(item);
+    this.copy.hidden = !context.answerOf(item.turnId);
     this.undo.hidden = !isLast || !context.mayChange();
     this.changes.hidden = item.isUndone || !context.changedFiles(item.turnId);
   }
@@ -267,10 +264,16 @@ class NoteRow {
       return [h("p", {}, text, " ", button("Load it", { kind: "quiet small", onClick: () => context.loadElided(item.elided) }))];
     }
     const heading = item.heading ? h("b", {}, visible(item.heading)) : null;
-    return [h("p", {}, heading, heading && item.text ? ": " : "", visible(item.text)), item.detail ? h("p", { class: "hint" }, h("code", {}, oneLine(item.detail, 300))) : null].filter(Boolean);
+    return [h("p", {}, heading, heading && item.text ? ": " : "", heading ? visible(item.text) : sentence(item.text)), item.detail ? h("p", { class: "hint" }, h("code", {}, oneLine(item.detail, 300))) : null].filter(Boolean);
   }
 
   tick() {}
+}
+
+/** Messages of the engine begin small, so that they can follow something; here they stand alone. */
+function sentence(text) {
+  const shown = visible(text);
+  return shown.charAt(0).toUpperCase() + shown.slice(1);
 }
 
 function questionOf(question) {

@@ -1,7 +1,7 @@
 // One session: its head, the transcript, questions, the composer, and the panel beside it.
 
 import { Composer } from "./composer.js";
-import { h, replace, setText } from "./dom.js";
+import { bar, h, replace, setText } from "./dom.js";
 import { cost, shortPath, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks } from "./looks.js";
@@ -179,6 +179,20 @@ export class SessionView {
     return this.panel.hasChanges(turnId);
   }
 
+  /** Fetch what is at an address of the server. */
+  loadMedia = async (href) => {
+    const response = await fetch(new URL(href, document.baseURI), { headers: { Authorization: `Bearer ${this.app.client.key}` } });
+    if (!response.ok) throw new Error(`${href}: ${response.status}`);
+    return response.blob();
+  };
+
+  /** What the model has said in a turn. */
+  answerOf(turnId) {
+    const items = this.log.root.turns.get(turnId)?.items ?? [];
+    const parts = items.filter((item) => item.kind === "assistant").flatMap((item) => item.parts);
+    return parts.filter((part) => part.kind === "text").map((part) => part.text).join("\n\n");
+  }
+
   /** The rows of a sub-agent, inside the call that runs it. */
   childNode(call, sessionId) {
     if (!call.child) {
@@ -190,10 +204,12 @@ export class SessionView {
       version: this.version,
       ownName: this.ownName,
       session: this.session,
+      loadMedia: this.loadMedia,
       isFirstOfTurn: (item) => items.find((each) => each.kind === "assistant") === item,
       isRunning: () => !call.settlement,
       isLastEnd: () => false,
       changedFiles: () => false,
+      answerOf: () => "",
       mayChange: () => false,
     });
     const rows = items.slice(-100).map((item) => makeRow(item, nested).node);
@@ -354,9 +370,7 @@ export class SessionView {
 
   async #export() {
     const { href } = await this.session.call("session.export", { format: "markdown" });
-    const response = await fetch(new URL(href, document.baseURI), { headers: { Authorization: `Bearer ${this.app.client.key}` } });
-    if (!response.ok) throw new Error(`The export failed: ${response.status}`);
-    const address = URL.createObjectURL(await response.blob());
+    const address = URL.createObjectURL(await this.loadMedia(href));
     const anchor = document.createElement("a");
     anchor.href = address;
     anchor.download = `${this.session.id}.md`;
@@ -438,8 +452,7 @@ export class SessionView {
     const key = `${spent} ${report?.tokens} ${report?.usable}`;
     if (key === this.gaugeKey) return;
     this.gaugeKey = key;
-    const bar = h("meter", { class: "gauge-bar", min: 0, max: 1, value: share.toFixed(3), "aria-hidden": "true" });
-    replace(this.gauge, ...(report ? [bar, h("span", {}, `${Math.round(share * 100)}%`)] : []), spent ? h("span", { class: "gauge-cost" }, spent) : null);
+    replace(this.gauge, ...(report ? [bar(share, "gauge-bar"), h("span", {}, `${Math.round(share * 100)}%`)] : []), spent ? h("span", { class: "gauge-cost" }, spent) : null);
     const text = report ? `The context window is ${Math.round(share * 100)}% full: ${tokens(report.tokens)} of ${tokens(report.usable)} tokens.` : "";
     this.gauge.title = [text, spent ? `Spent: ${spent}.` : ""].join(" ").trim();
     this.gauge.setAttribute("aria-label", this.gauge.title);

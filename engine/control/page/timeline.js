@@ -23,6 +23,7 @@ export class Timeline {
     this.turns = new Map();
     this.questions = new Map();
     this.compaction = null;
+    this.cwd = null;
     this.retry = null;
   }
 
@@ -179,7 +180,7 @@ const answered = (line, event) => {
 
 const HANDLERS = {
   session_created: (line, event) => {
-    line.origin = event;
+    line.cwd = event.context.cwd;
     if (event.forked_from) line.note(event, "", { fork: event.forked_from });
   },
 
@@ -313,7 +314,9 @@ const HANDLERS = {
   },
   call_delivered: callState("delivered"),
   context_changed: (line, event) => {
-    line.note(event, `The working directory is now ${event.cwd}`);
+    // Where the log is loaded in part, the folder from before may not be known.
+    if (line.cwd !== null && line.cwd !== event.cwd) line.note(event, `The working directory is now ${event.cwd}`);
+    line.cwd = event.cwd;
   },
 
   permission_asked: asked,

@@ -30,9 +30,9 @@ const CALM = new Set(["completed", "diminishing"]);
 const STOPPED = new Set(["aborted", "permission_rejected", "step_limit", "token_budget", "cost_limit", "deadline", "hook_stopped"]);
 
 /** Return how a turn ended: the words, and whether that is good, neutral or bad. */
-export function endOf(result, ending) {
+export function endOf(result, ending, ownName = "") {
   const reason = result.stop_reason;
-  const by = reason === "aborted" && ending?.by ? ` by ${oneLine(ending.by, 40)}` : "";
+  const by = reason === "aborted" && ending?.by && ending.by !== ownName ? ` by ${oneLine(ending.by, 40)}` : "";
   const during = { streaming: " while the model answered", tools: " while tools ran", waiting: " while it waited for an answer" };
   const where = reason === "aborted" ? (during[result.during] ?? "") : "";
   const tone = CALM.has(reason) ? "good" : STOPPED.has(reason) ? "neutral" : "bad";
