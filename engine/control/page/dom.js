@@ -57,13 +57,6 @@ function isAllowed(name, value) {
   return ATTRIBUTES.has(name) || /^(?:aria|data)-[a-z-]+$/.test(name);
 }
 
-/** A bar that is filled by *share*, from 0 to 1. What it shows stands beside it in words. */
-export function bar(share, className = "") {
-  const inner = h("span", { class: "bar-share" });
-  inner.style.width = `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%`;
-  return h("span", { class: `bar ${className}`.trim(), "aria-hidden": "true" }, inner);
-}
-
 /** Replace the children of *node*, if they are not those already. */
 export function replace(node, ...children) {
   const wanted = children.flat().filter((child) => child !== null && child !== undefined && child !== false && child !== "");

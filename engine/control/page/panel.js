@@ -2,12 +2,12 @@
 
 import { textBlock } from "./blocks.js";
 import { diffTable, parseDiff, WIDE } from "./diff.js";
-import { bar, h, replace } from "./dom.js";
+import { h, replace } from "./dom.js";
 import { cost, count, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks } from "./looks.js";
 import { terminalText, visible } from "./text.js";
-import { button, problem } from "./widgets.js";
+import { button, problem, shareBar } from "./widgets.js";
 
 const TABS = [
   ["lanes", "Lanes", "lanes"],
@@ -161,14 +161,14 @@ export class Panel {
           {},
           h("th", { scope: "row" }, visible(share.kind)),
           h("td", { class: "number" }, tokens(share.tokens)),
-          h("td", {}, bar(share.tokens / most)),
+          h("td", {}, shareBar(share.tokens / most)),
         ),
       );
     const share = report.usable ? Math.round((100 * report.tokens) / report.usable) : 0;
     replace(
       this.body,
       h("p", { class: "big-figure" }, h("b", {}, `${share}%`), ` of the context window`),
-      bar(report.tokens / (report.usable || 1), "big-bar"),
+      shareBar(report.tokens / (report.usable || 1), "big-bar"),
       h("p", { class: "hint" }, `The next request takes about ${tokens(report.tokens)} of ${tokens(report.usable)} tokens${report.is_counted ? "" : ", by estimate"}.`),
       h("table", { class: "shares" }, h("caption", { class: "visually-hidden" }, "What fills the window"), h("tbody", {}, ...rows)),
       usage ? usageNode(usage, spent) : null,

@@ -1,7 +1,7 @@
 // One session: its head, the transcript, questions, the composer, and the panel beside it.
 
 import { Composer } from "./composer.js";
-import { bar, h, replace, setText } from "./dom.js";
+import { h, replace, setText } from "./dom.js";
 import { cost, shortPath, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks } from "./looks.js";
@@ -11,7 +11,7 @@ import { makeRow, isShown } from "./rows.js";
 import { SessionLog } from "./session-log.js";
 import { oneLine, visible } from "./text.js";
 import { Transcript } from "./transcript.js";
-import { announce, button, confirm, dialog, onNextFrame, problem } from "./widgets.js";
+import { announce, button, confirm, dialog, onNextFrame, problem, shareBar } from "./widgets.js";
 import { endOf, statusText } from "./words.js";
 
 /** The view of a session. It is also what its parts know of it: their `context`. */
@@ -452,7 +452,7 @@ export class SessionView {
     const key = `${spent} ${report?.tokens} ${report?.usable}`;
     if (key === this.gaugeKey) return;
     this.gaugeKey = key;
-    replace(this.gauge, ...(report ? [bar(share, "gauge-bar"), h("span", {}, `${Math.round(share * 100)}%`)] : []), spent ? h("span", { class: "gauge-cost" }, spent) : null);
+    replace(this.gauge, ...(report ? [shareBar(share, "gauge-bar"), h("span", {}, `${Math.round(share * 100)}%`)] : []), spent ? h("span", { class: "gauge-cost" }, spent) : null);
     const text = report ? `The context window is ${Math.round(share * 100)}% full: ${tokens(report.tokens)} of ${tokens(report.usable)} tokens.` : "";
     this.gauge.title = [text, spent ? `Spent: ${spent}.` : ""].join(" ").trim();
     this.gauge.setAttribute("aria-label", this.gauge.title);

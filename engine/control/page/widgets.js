@@ -118,3 +118,10 @@ export function copyButton(raw, label = "Copy") {
 export function problem(text, ...actions) {
   return h("div", { class: "problem", role: "alert" }, icon("warning"), h("span", {}, visible(text)), ...actions);
 }
+
+/** A bar that is filled by *share*, from 0 to 1. What it shows stands beside it in words. */
+export function shareBar(share, className = "") {
+  const inner = h("span", { class: "bar-share" });
+  inner.style.width = `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%`;
+  return h("span", { class: `bar ${className}`.trim(), "aria-hidden": "true" }, inner);
+}
