@@ -12,6 +12,9 @@ const JUMPS = [
   ["ended", "Early end", "c"],
 ];
 
+/** Milliseconds between two looks at what there is to go to. */
+const PACE = 250;
+
 /** @param {import("./lanes-view.js").LanesView} view */
 export function makeToolbar(view) {
   const button = (text, title, act, pressed) => {
@@ -41,6 +44,7 @@ export function makeToolbar(view) {
     h("span", { class: "lanes-group" }, h("span", { class: "lanes-hint" }, "Go to"), jumps.map(([, each]) => each)),
     h("span", { class: "lanes-group lanes-end" }, table),
   );
+  let [drawn, drawnAt] = ["", -PACE];
   return { root, legend: makeLegend(view.ids), update };
 
   function update() {
@@ -49,10 +53,18 @@ export function makeToolbar(view) {
     press(waits, view.foldWaits);
     press(table, view.asTable);
     follow.hidden = !view.view?.live;
-    agents.hidden = !roots.some((row) => row.children.some((step) => step.children.some((call) => call.children.length)));
-    const shown = roots.length ? view.roots() : [];
     steps.hidden = view.model.rows.size < 12;
-    for (const [kind, each] of jumps) each.disabled = targets(kind, shown, view.view?.now ?? 0).length === 0;
+    const key = view.derived?.key;
+    if (key === undefined || key === drawn) return;
+    // The rest takes as long as a picture: not with each event.
+    const wait = drawnAt + PACE - performance.now();
+    if (wait > 0) {
+      view.drawLater(wait);
+      return;
+    }
+    [drawn, drawnAt] = [key, performance.now()];
+    agents.hidden = !roots.some((row) => row.children.some((step) => step.children.some((call) => call.children.length)));
+    for (const [kind, each] of jumps) each.disabled = targets(kind, view.roots(), view.view?.now ?? 0).length === 0;
     updateTurns(turns, view);
   }
 }
@@ -119,7 +131,7 @@ function swatch(ids, look, letter) {
     { class: "lanes-swatch", width: 28, height: 18, "aria-hidden": "true" },
     s("rect", { class: `lanes-fill lanes-is-${look}`, ...shape }),
     s("rect", { class: "lanes-pattern", fill: `url(#${ids}-${look})`, ...shape }),
-    s("text", { class: "lanes-letter", x: 4, y: thin ? 5 : 13 }, letter),
+    thin ? null : s("text", { class: "lanes-letter", x: 4, y: 13 }, letter),
   );
 }
 

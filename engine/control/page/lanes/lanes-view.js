@@ -11,7 +11,7 @@ import { clipNodes, patternNodes } from "./patterns.js";
 import { cellsOf } from "./row-scene.js";
 import { drawScene } from "./scene.js";
 import { patch } from "./svg-patch.js";
-import { longWaits, TimeScale } from "./time-scale.js";
+import { longWaits, TimeScale, workSpans } from "./time-scale.js";
 import { linesOf, pathTo, targets } from "./visible-rows.js";
 
 /** Free space behind the last bar, in pixels: letters of outcomes stand there. */
@@ -19,8 +19,8 @@ const MARGIN = 56;
 const NARROW = 600;
 const MOST_ZOOM = 20_000;
 /** Milliseconds between two pictures while time goes on. */
-const PACE = 33;
-const CALM_PACE = 1000;
+const FRAME = 33;
+const CALM_FRAME = 1000;
 
 let mounted = 0;
 
@@ -127,38 +127,48 @@ export class LanesView {
     this.empty.hidden = begin !== null;
     this.scroller.hidden = begin === null || this.asTable;
     this.table.root.hidden = begin === null || !this.asTable;
-    this.toolbar.update();
+    this.details.hidden = this.scroller.hidden;
     if (begin === null) return;
     const view = this.#view();
     this.view = view;
     this.lines = view.lines;
+    this.toolbar.update();
     if (this.asTable) this.#drawTable(view);
     else this.#drawPicture(view);
     showDetails(this, this.hovered || this.focus);
-    if (view.live) this.#tick();
+    if (view.live) this.drawLater(this.calm.matches || this.asTable ? CALM_FRAME : FRAME);
   }
 
   /** What is in the picture now, in which scale. */
   #view() {
     const roots = this.roots();
+    const { lines, levels, strip, work } = this.#derive(roots);
     const isOpen = roots.some((row) => row.to === null);
     const live = isOpen && this.options.now !== undefined;
     const now = isOpen ? Math.max(this.model.end, this.options.now?.() ?? 0) : Math.max(...roots.map((row) => row.to ?? 0));
     // A grace is shown as a whole, from the moment at which it begins.
     const end = Math.max(now, ...roots.map((row) => row.ending?.until ?? 0));
     const begin = Math.min(...roots.map((row) => row.from));
-    const scale = new TimeScale(begin, end, this.foldWaits ? longWaits(roots, begin, now, end) : []);
+    const scale = new TimeScale(begin, end, this.foldWaits ? longWaits(work, begin, now, end) : []);
     const { clientWidth: width, clientHeight: height } = this.scroller;
     const narrow = width < NARROW;
     const gutter = narrow ? 0 : Math.min(320, Math.round(width * 0.3));
     const coarse = this.coarse.matches;
     const rowHeight = narrow ? (coarse ? 48 : 42) : coarse ? 44 : 26;
     const zoom = this.zoom || Math.max(0.001, (width - gutter - MARGIN) / Math.max(scale.length, 0.001));
-    const lines = linesOf(roots, this.folded);
     if (!lines.some(({ row }) => this.focus.startsWith(`${row.id}|`))) this.focus = `${lines[0].row.id}|label`;
-    const { strip } = this.model.picture();
-    const levels = lines.reduce((most, { level }) => Math.max(most, level), 1);
     return { lines, levels, scale, strip, zoom, left: 0, top: 0, width, height, gutter, rowHeight, now, live, focus: this.focus, ids: this.ids };
+  }
+
+  /** What follows from the events and not from the time: worked out again only if there are new ones. */
+  #derive(roots) {
+    const key = `${this.model.version} ${this.scope} ${[...this.folded].join()}`;
+    if (this.derived?.key !== key || this.derived.model !== this.model) {
+      const lines = linesOf(roots, this.folded);
+      const levels = lines.reduce((most, { level }) => Math.max(most, level), 1);
+      this.derived = { key, model: this.model, lines, levels, strip: this.model.picture().strip, work: workSpans(roots) };
+    }
+    return this.derived;
   }
 
   #drawPicture(view) {
@@ -187,15 +197,16 @@ export class LanesView {
 
   #drawTable(view) {
     // Not with each event: somebody reads it.
-    if (performance.now() - this.drawnAt < CALM_PACE && this.drawnLines === view.lines.length) return;
+    if (performance.now() - this.drawnAt < CALM_FRAME && this.drawnLines === view.lines.length) return;
     this.drawnAt = performance.now();
     this.drawnLines = view.lines.length;
     this.table.draw(linesOf(this.roots(), new Set()), view.scale.begin, view.now);
   }
 
-  #tick() {
+  /** Draw again after so many milliseconds, because time goes on. @param {number} wait */
+  drawLater(wait) {
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.schedule(), this.calm.matches || this.asTable ? CALM_PACE : PACE);
+    this.timer = setTimeout(() => this.schedule(), wait);
   }
 
   // -- what the toolbar and the keys do ---------------------------------------------------------

@@ -5,7 +5,7 @@ const TILES = {
   request: [6, "M1.5 3h.01M4.5 0h.01M4.5 6h.01", 1.6],
   stream: [6, "M0 1.5h6M0 4.5h6"],
   retry: [10, "M0 5l2.5 -2.5l2.5 2.5l2.5 -2.5l2.5 2.5"],
-  receiving: [4, "M1 1h.01M3 3h.01", 1.2],
+  receiving: [5, "M1.2 1.2h.01M3.7 3.7h.01", 1.9],
   judged: [5, "M2.5 0v5"],
   permission: [8, "M-2 10l12 -12M-2 2l4 -4M6 10l4 -4", 1.8],
   question: [8, "M-2 10l12 -12M-2 2l4 -4M6 10l4 -4", 1.8],

@@ -197,24 +197,40 @@ function level(view) {
   const base = AXIS + STRIP;
   // What runs has its scale; of what waits, more than five look alike.
   const y = (count) => round(base - (count / most) * (STRIP - 10));
+  const shown = columns(view);
   const area = (count) => {
     let path = "";
-    let open = false;
-    strip.forEach((each, n) => {
-      const next = strip[n + 1]?.at ?? view.now;
-      const [from, to] = [xOf(view, each.at), xOf(view, next)];
-      if (to < view.gutter || from > view.width || count(each) === 0) {
-        if (open) path += `V${base}Z`;
-        open = false;
+    shown.forEach(({ x, level }, n) => {
+      const end = shown[n + 1]?.x;
+      if (end === undefined || count(level) === 0) {
+        path += n > 0 && count(shown[n - 1].level) > 0 ? `V${base}Z` : "";
         return;
       }
-      path += `${open ? "" : `M${round(from)} ${base}`}V${y(count(each))}H${round(to)}`;
-      open = true;
+      path += `${n > 0 && count(shown[n - 1].level) > 0 ? "" : `M${x} ${base}`}V${y(count(level))}H${end}`;
     });
-    return open ? `${path}V${base}Z` : path;
+    return path;
   };
   return [
     { tag: "path", key: "queued", attrs: { class: "lanes-level lanes-level-queued", d: area((each) => each.running + (Math.min(5, each.queued) * most) / 12) } },
     { tag: "path", key: "running", attrs: { class: "lanes-level lanes-level-running", d: area((each) => each.running) } },
   ];
+}
+
+/** The levels in view, at most one for each pixel: the highest there; the last one ends the strip. */
+function columns(view) {
+  const { strip } = view;
+  const none = { running: 0, queued: 0 };
+  const shown = [];
+  strip.forEach((each, n) => {
+    const from = xOf(view, each.at);
+    const to = n + 1 < strip.length ? xOf(view, strip[n + 1].at) : Math.max(from, xOf(view, view.now));
+    if (to < view.gutter || from > view.width) return;
+    const x = Math.round(Math.max(from, view.gutter));
+    const last = shown.at(-1);
+    if (last === undefined || last.x !== x) shown.push({ x, level: each });
+    else if (each.running + each.queued > last.level.running + last.level.queued) last.level = each;
+    if (n === strip.length - 1) shown.push({ x: Math.round(to), level: none });
+  });
+  if (shown.length > 0 && shown.at(-1).level !== none) shown.push({ x: view.width, level: none });
+  return shown;
 }

@@ -15,36 +15,52 @@ const WORK = new Set(["request", "stream", "receiving", "judged", "running", "co
 /** @typedef {{from: number, to: number}} Span */
 
 /**
- * Return the spans of at least `SHOWN` seconds in which nothing works.
+ * Return when anything works, in order and without overlaps; what lasts still has no end.
  * @param {import("./lane-rows.js").Row[]} rows
+ * @returns {Span[]}
+ */
+export function workSpans(rows) {
+  /** @type {Span[]} */
+  const work = [];
+  collectWork(rows, work);
+  work.sort((a, b) => a.from - b.from);
+  /** @type {Span[]} */
+  const merged = [];
+  for (const span of work) {
+    const last = merged.at(-1);
+    if (last !== undefined && span.from <= last.to) last.to = Math.max(last.to, span.to);
+    else merged.push({ ...span });
+  }
+  return merged;
+}
+
+function collectWork(rows, work) {
+  for (const row of rows) {
+    const works = row.kind !== "background" && !(row.kind === "call" && delegates(row));
+    for (const { kind, from, to } of works ? row.segments : []) {
+      if (WORK.has(kind)) work.push({ from, to: to ?? Infinity });
+    }
+    collectWork(row.children, work);
+  }
+}
+
+/**
+ * Return the spans of more than `SHOWN` seconds in which nothing works.
+ * @param {Span[]} work see `workSpans`
  * @param {number} begin
  * @param {number} now what lasts still, lasts until then
  * @param {number} [end] of the axis
  * @returns {Span[]}
  */
-export function longWaits(rows, begin, now, end = now) {
-  /** @type {Span[]} */
-  const work = [];
-  collectWork(rows, now, work);
-  work.sort((a, b) => a.from - b.from);
+export function longWaits(work, begin, now, end = now) {
   const waits = [];
   let idle = begin;
   for (const { from, to } of work) {
     if (from - idle > SHOWN) waits.push({ from: idle, to: from });
-    idle = Math.max(idle, to);
+    idle = Math.max(idle, Math.min(to, now));
   }
   if (end - idle > SHOWN) waits.push({ from: idle, to: end });
   return waits;
-}
-
-function collectWork(rows, end, work) {
-  for (const row of rows) {
-    const works = row.kind !== "background" && !(row.kind === "call" && delegates(row));
-    for (const { kind, from, to } of works ? row.segments : []) {
-      if (WORK.has(kind)) work.push({ from, to: to ?? end });
-    }
-    collectWork(row.children, end, work);
-  }
 }
 
 export class TimeScale {

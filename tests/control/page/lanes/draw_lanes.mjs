@@ -15,7 +15,7 @@ import { LaneModel } from "../../../../engine/control/page/lanes/lane-model.js";
 import { nextCell } from "../../../../engine/control/page/lanes/lanes-keys.js";
 import { tableCells } from "../../../../engine/control/page/lanes/lanes-table.js";
 import { drawScene } from "../../../../engine/control/page/lanes/scene.js";
-import { longWaits, TimeScale } from "../../../../engine/control/page/lanes/time-scale.js";
+import { longWaits, TimeScale, workSpans } from "../../../../engine/control/page/lanes/time-scale.js";
 import { linesOf, targets } from "../../../../engine/control/page/lanes/visible-rows.js";
 
 process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(answer)));
@@ -57,7 +57,7 @@ function eventsIn(html) {
 }
 
 function sceneOf(model, lines, { width, height, top, zoom, fold }) {
-  const scale = new TimeScale(model.begin, model.end, fold ? longWaits(model.roots, model.begin, model.end) : []);
+  const scale = new TimeScale(model.begin, model.end, fold ? longWaits(workSpans(model.roots), model.begin, model.end) : []);
   const size = { width, height, gutter: 300, rowHeight: 26, left: 0, top };
   const view = { lines, levels: 4, scale, strip: model.picture().strip, zoom, now: model.end, live: false, focus: "", ids: "test", ...size };
   return { nodes: drawScene(view), waits: scale.breaks, length: scale.length, ticks: scale.ticks(1, 0, scale.length) };

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -94,6 +95,14 @@ def _request(kind: str, session: Recorded) -> Json:
             return {"events": events}
 
 
+def renumbered(picture: Json) -> Json:
+    """Return *picture* with ids that say only which is which: tasks that begin together get theirs in any order."""
+    numbers: dict[str, str] = {}
+    text = re.sub(r"\b[a-z]+_\d+\b", lambda id_: numbers.setdefault(id_[0], f"id_{len(numbers)}"), json.dumps(picture))
+    renamed: Json = json.loads(text)
+    return renamed
+
+
 def rows_of(picture: Json) -> Iterator[Json]:
     """Yield all rows, as they are drawn."""
 
@@ -119,7 +128,8 @@ def phases(row: Json) -> list[tuple[str, float, float | None]]:
 
 @pytest.mark.parametrize("name", SESSIONS)
 def test_session_has_its_picture(name: str) -> None:
-    assert pictures("live")[name] == json.loads((HERE / "pictures" / f"{name}.json").read_text(encoding="utf-8"))
+    golden = (HERE / "pictures" / f"{name}.json").read_text(encoding="utf-8")
+    assert renumbered(pictures("live")[name]) == json.loads(golden)
 
 
 @pytest.mark.parametrize("name", SESSIONS)
@@ -336,7 +346,7 @@ def test_jumps_go_through_the_failed_and_the_slowest() -> None:
 
 def write() -> None:
     for name, picture in pictures("live").items():
-        text = json.dumps(picture, indent=1, ensure_ascii=False)
+        text = json.dumps(renumbered(picture), indent=1, ensure_ascii=False)
         (HERE / "pictures" / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
 
 
