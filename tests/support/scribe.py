@@ -53,6 +53,7 @@ from engine.core.events import (
     RecoveryAsked,
     RecoveryKind,
     RetryScheduled,
+    SessionConfigured,
     SessionCreated,
     SessionTitled,
     SharedContext,
@@ -169,7 +170,7 @@ class Scribe:
         """Return the names of the moves that may come next, in a fixed order."""
         if self.journal.seq == 0:
             return ["create"]
-        found = ["admit", "switch_model"]
+        found = ["admit", "switch_model", "configure"]
         if self.ended_held:
             return [*found, "release"]
         found += ["title", "end_beside" if self.beside else "work_beside"]
@@ -411,6 +412,9 @@ class Scribe:
 
     def _switch_model(self, draw: Draw) -> None:
         self.journal.append(ModelSwitched(model=self.new("model")))
+
+    def _configure(self, draw: Draw) -> None:
+        self.journal.append(SessionConfigured(profile=("", "full")[draw(2)], by=("", "ada")[draw(2)]))
 
     def _reject_signature(self, draw: Draw) -> None:
         assert self.turn is not None
