@@ -74,21 +74,19 @@ class ClientCredentials:
         self._sockets: dict[str, _Expiring] = {}
 
     def set_tokens(self, logins: Mapping[str, Login]) -> frozenset[str]:
-        """Replace the tokens by *logins*, by digest; return the names of those that are revoked, or have a lower role now.
+        """Replace the tokens by *logins*, by digest; return the names of those that are gone, or have a lower role now.
 
-        Keys and tickets of a token that has lost its role end with it.
+        Keys and tickets of such a token end with it.
         """
-        roles = {login.name: login.role for login in logins.values()}
-
-        def is_lost(login: Login) -> bool:
-            # A key may give less than its token, but no more.
-            return login.name not in roles or not may(roles[login.name], login.role)
-
-        revoked = frozenset(login.name for login in self._tokens.values() if is_lost(login))
+        revoked = frozenset(
+            login.name
+            for digest, login in self._tokens.items()
+            if digest not in logins or not may(logins[digest].role, login.role)
+        )
         self._tokens = dict(logins)
         for secrets in (self._keys, self._links, self._sockets):
             for digest, entry in list(secrets.items()):
-                if is_lost(entry.login):
+                if entry.login.name in revoked:
                     del secrets[digest]
         return revoked
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import socket
@@ -31,7 +32,7 @@ from engine.control.service.server_discovery import (
     store_label,
     write_record,
 )
-from engine.control.token_file import load_token, load_tokens
+from engine.control.token_file import load_token, load_tokens, token_files_state
 from engine.control.transport.access import AllowedAddresses
 from engine.control.transport.http_connection import HttpConnection
 from engine.control.transport.line_transport import LineTransport
@@ -40,7 +41,10 @@ from engine.core.version import __version__
 from engine.session.engine import Engine, engine_runtime
 
 MOST_CONNECTIONS: Final = 10_240
+# A revoked token is refused within a second.
+_TOKENS_SECONDS: Final = 0.5
 _OWNER: Final = Login("owner", "full")
+_log = logging.getLogger("engine.control")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -154,6 +158,8 @@ async def _serve(
         local = None if path is None else await stack.enter_async_context(_unix_listener(path))
         nursery = await stack.enter_async_context(trio.open_nursery())
         await nursery.start(server.run_tasks)
+        if folder is not None:
+            nursery.start_soon(_watch_tokens, folder, server)
         nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
         if local is not None:
             nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [local])
@@ -187,6 +193,24 @@ async def _credentials(folder: Path | None) -> tuple[ClientCredentials, str]:
         token = await trio.to_thread.run_sync(load_token, folder)
         credentials.set_tokens(await trio.to_thread.run_sync(load_tokens, folder))
     return credentials, token
+
+
+async def _watch_tokens(folder: Path, server: ControlServer) -> None:
+    """Read the tokens again whenever their files change, until cancelled: a revoked one ends its connections."""
+    # Also at first: they may have changed since the server began to start.
+    read: object = None
+    while True:
+        await trio.sleep(_TOKENS_SECONDS)
+        if (now := token_files_state(folder)) == read:
+            continue
+        read = now
+        try:
+            logins = await trio.to_thread.run_sync(load_tokens, folder)
+        except ConfigError as error:
+            # Whoever is connected stays: a file that is being edited must not end everything.
+            _log.warning("the tokens stay as they were: %s", error)
+        else:
+            server.revoke(server.credentials.set_tokens(logins))
 
 
 async def _tcp_listeners(options: ServeOptions) -> list[trio.SocketListener]:

@@ -20,6 +20,7 @@ from engine.core.errors import ConfigError
 from engine.permission.grants.state_file import Entries, StateFile
 
 _FILE_NAME: Final = "token"
+_TOKENS_NAME: Final = "tokens.json"
 _OWNER: Final = "owner"  # what the token in that file is called
 _SECRET: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,63}")
@@ -36,6 +37,19 @@ def load_tokens(folder: Path, *, random: Callable[[int], bytes] = secrets.token_
         digest_of(load_token(folder, random=random)): Login(_OWNER, "full"),
         **dict(map(_login, _named(folder).read())),
     }
+
+
+def token_files_state(folder: Path) -> object:
+    """Return a value that changes when the files of `load_tokens` do. It blocks, briefly."""
+    states: list[object] = []
+    for name in (_FILE_NAME, _TOKENS_NAME):
+        try:
+            status = (folder / name).lstat()
+        except OSError:
+            states.append(None)
+        else:
+            states.append((status.st_ino, status.st_size, status.st_mtime_ns))
+    return states
 
 
 def load_token(folder: Path, *, random: Callable[[int], bytes] = secrets.token_bytes) -> str:
@@ -80,7 +94,7 @@ def revoke_token(folder: Path, name: str) -> bool:
 
 
 def _named(folder: Path) -> StateFile:
-    return StateFile(private_folder(folder) / "tokens.json", "tokens")
+    return StateFile(private_folder(folder) / _TOKENS_NAME, "tokens")
 
 
 def _login(row: object) -> tuple[str, Login]:

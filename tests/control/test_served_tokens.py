@@ -1,0 +1,184 @@
+"""Tokens, keys and tickets over a served engine: what is refused, what is used up, what is revoked, and what is never shown."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from pathlib import Path
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock
+from trio_websocket import ConnectionClosed, WebSocketConnection
+
+from engine.control.token_file import add_token, revoke_token
+from engine.testing.script import Answer, Pause, done, text
+from tests.support.raw_http import exchange, raw_stream, request
+from tests.support.served_engine import HELLO, Server, served
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Real time, which a test may put forward."""
+    return MockClock(rate=1)
+
+
+async def close_code(connection: WebSocketConnection) -> int:
+    with pytest.raises(ConnectionClosed) as caught:
+        while True:
+            await connection.get_message()
+    assert caught.value.reason is not None
+    return caught.value.reason.code
+
+
+def http_of(server: Server) -> httpx.AsyncClient:
+    return httpx.AsyncClient(base_url=server.at.url, headers=server.bearer)
+
+
+async def test_other_credentials_are_refused(tmp_path: Path, clock: MockClock) -> None:
+    async with served(tmp_path) as server, http_of(server) as http:
+        token = server.at.token
+        secrets = [
+            "",
+            "x",
+            token[:-1],
+            token + "A",
+            token[:20],
+            token.swapcase(),
+            token[::-1],
+            "A" * 43,
+            "ä" * 43,
+            "x" * 9000,
+        ]
+        values = [
+            *(f"Bearer {secret}" for secret in secrets),
+            token,
+            f"Basic {token}",
+            f"Bearer\t{token}x",
+            f"Bearer {token} x",
+        ]
+        for value in values:
+            fields = f"Authorization: {value}\r\n"
+            refused = await exchange(server.port, request("/v1/sessions", server.port, fields=fields))
+            assert (refused.status, refused.problem["kind"]) == (401, "forbidden"), value
+            clock.jump(1)
+        assert (await http.get("/v1/sessions", headers={"authorization": f"bearer {token}"})).status_code == 200
+        for place in (f"/v1/sessions?token={token}", f"/v1/sessions?access_token={token}"):
+            assert (await http.get(place, headers={"authorization": ""})).status_code == 401
+
+
+async def test_failed_logins_are_limited(tmp_path: Path, clock: MockClock) -> None:
+    async with served(tmp_path) as server, http_of(server) as http:
+        wrong = {"authorization": "Bearer wrong"}
+        statuses = [(await http.get("/v1/status", headers=wrong)).status_code for _ in range(40)]
+        # The count begins anew with each second.
+        assert set(statuses) == {401, 429}
+        assert statuses.count(401) <= 30
+        async with server.websocket(protocols=["engine.v1", "engine.ticket.wrong"]) as (_, connection):
+            assert await close_code(connection) in {4401, 4429}
+        clock.jump(2)
+        assert (await http.get("/v1/status")).status_code == 200
+
+
+async def test_tickets_work_once_and_for_a_while(tmp_path: Path, clock: MockClock) -> None:
+    async with served(tmp_path) as server, http_of(server) as http:
+
+        async def ticket() -> str:
+            found: str = (await http.post("/v1/ticket", json={})).json()["ticket"]
+            return found
+
+        first = await ticket()
+        async with server.websocket() as (client, connection):
+            assert (await client.hello(ticket=first))["role"] == "full"
+            # Once more, on another connection, and in the other way.
+            async with server.websocket() as (other, other_connection):
+                assert (await other.call("hello", **HELLO, ticket=first))["error"]["data"]["kind"] == "forbidden"
+                assert await close_code(other_connection) == 4401
+            async with server.websocket(protocols=["engine.v1", f"engine.ticket.{first}"]) as (_, other_connection):
+                assert await close_code(other_connection) == 4401
+            assert (await client.result("ping"))["time"] > 0
+            assert connection.closed is None
+        late = await ticket()
+        clock.jump(31)
+        link = server.at.link()
+        assert link is not None
+        async with server.websocket() as (client, connection):
+            assert (await client.call("hello", **HELLO, ticket=late))["error"]["data"]["kind"] == "forbidden"
+        async with server.websocket() as (client, connection):
+            # A link's ticket is for the page's login, and a token is no ticket.
+            assert "error" in await client.call("hello", **HELLO, ticket=link.partition("#k=")[2])
+        async with server.websocket() as (client, connection):
+            assert "error" in await client.call("hello", **HELLO, ticket=server.at.token)
+        statuses = [(await http.post("/v1/ticket", json={})).status_code for _ in range(33)]
+        assert statuses == [200] * 32 + [429]
+
+
+SLOW: list[Answer] = [[*text("Well"), Pause(1_000), *done()]]
+
+
+async def test_revoked_token_ends_its_connections(tmp_path: Path, clock: MockClock) -> None:
+    folder = tmp_path / "run"
+    tokens = {name: add_token(folder, name, "full") for name in ("phone", "laptop")}
+    async with served(tmp_path, *SLOW) as server, server.websocket(token=tokens["laptop"]) as (other, _):
+        await other.hello("other")
+        async with server.websocket(token=tokens["phone"]) as (client, connection), raw_stream(server.port) as stream:
+            await client.hello("phone")
+            session_id = await client.new_session(tmp_path)
+            await client.result("prompt", session_id=session_id, text="Go", key="p1")
+            await stream.send_all(request(f"/v1/sessions/{session_id}/stream", server.port, token=tokens["phone"]))
+            received = await stream.receive_some()
+            assert b"200 OK" in received
+            await trio.to_thread.run_sync(revoke_token, folder, "phone")
+            clock.jump(1)
+            assert await close_code(connection) == 4403
+            while not received.endswith(b"0\r\n\r\n"):
+                received += await stream.receive_some()
+        refused = httpx.Headers({"authorization": f"Bearer {tokens['phone']}"})
+        async with http_of(server) as http:
+            assert (await http.get("/v1/sessions", headers=refused)).status_code == 401
+        # Neither the turn nor anybody else is concerned.
+        assert (await other.result("session.get", session_id=session_id))["head"]["turn"] is not None
+
+
+async def test_credentials_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    seen: list[str] = []
+    secrets: list[str] = []
+    async with (
+        served(tmp_path) as server,
+        http_of(server) as http,
+        server.websocket(token=server.at.token) as (client, _),
+    ):
+        link = server.at.link()
+        assert link is not None
+        secrets += [server.at.token, link.partition("#k=")[2]]
+        key = (await http.post("/v1/login", json={"ticket": secrets[1]})).json()["key"]
+        ticket = (await http.post("/v1/ticket", json={})).json()["ticket"]
+        secrets += [key, ticket]
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("subscribe", session_id=session_id, at="start")
+        await client.result("prompt", session_id=session_id, text="Hi", key="p1")
+        seen += [json.dumps(await client.events_until("turn_ended"))]
+        for secret in secrets:
+            for wrong in (secret + "x", secret[:-1]):
+                seen.append((await http.get("/v1/status", headers={"authorization": f"Bearer {wrong}"})).text)
+            seen.append((await http.post("/v1/login", json={"ticket": secret})).text)
+            seen.append(json.dumps(await client.call("unsubscribe", sub=secret[:40])))
+        for path in (
+            "/v1/status",
+            "/v1/sessions",
+            "/v1/clients",
+            "/v1/models",
+            f"/v1/sessions/{session_id}/events",
+            "/",
+        ):
+            answer = await http.get(path)
+            seen += [answer.text, str(answer.headers)]
+        seen += [json.dumps(await client.result("server.status")), json.dumps(await client.result("clients"))]
+    files = [trio.Path("/proc/self/cmdline"), *await trio.Path(tmp_path).glob("sessions.db*")]
+    seen += [caplog.text, *os.environ.values(), *[(await file.read_bytes()).decode("latin-1") for file in files]]
+    for secret in secrets:
+        assert not [piece for piece in seen if secret in piece]
