@@ -23,6 +23,7 @@ from engine.control.protocol.server_methods import RpcCancelParams, RpcCancelRes
 from engine.control.protocol.server_side import Call, Incoming, ServerSide, note_text
 from engine.control.protocol.watch_methods import TickNote
 from engine.control.protocol.wire_converter import Params
+from engine.control.service.metrics import Metrics
 from engine.control.transport.message_transport import STALLED, MessageTransport, TransportClosed
 from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
@@ -54,6 +55,7 @@ class Service(Protocol):
     """What connections need of their server."""
 
     limits: WireLimits
+    metrics: Metrics
 
     def now(self) -> float:
         """Return the time, in seconds since the epoch."""
@@ -88,6 +90,7 @@ class ClientConnection:
         since: when it connected.
         instance: of the program, from its `hello`: the same after it has reconnected; empty: it does not say.
         attending: the questions that its user looks at, and until when, on Trio's clock.
+        kind: of its transport: `websocket`, `unix` or `stdio`.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class ClientConnection:
         login: Login | None,
         since: float,
         peer: str = "",
+        kind: str = "websocket",
     ) -> None:
         """Make it of an open transport, which it closes."""
         self.id = connection_id
@@ -107,10 +111,11 @@ class ClientConnection:
         self.client_name = ""
         self.since = since
         self.instance = ""
+        self.kind = kind
         self.attending: dict[RequestId, float] = {}
         self._transport = transport
         self._service = service
-        self._side = ServerSide.of(service.limits)
+        self._side = ServerSide.of(service.limits, count=partial(service.metrics.add, "engine_control_requests_total"))
         self._scope = trio.CancelScope()
         self._close: tuple[int, str] = (1000, "")
         self._answers: deque[str] = deque()
@@ -127,12 +132,24 @@ class ClientConnection:
         """What it may do; None before `hello`."""
         return self._side.role
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of it runs, or an answer waits to be sent."""
+        return bool(self._running or self._answers)
+
+    @property
+    def close_code(self) -> int:
+        """With which code it was closed, once it is."""
+        return self._close[0]
+
     async def run(self) -> None:
         """Serve the client until it goes, or is closed. A checkpoint; cancelling it closes the connection."""
         try:
             with self._scope:
                 async with trio.open_nursery() as self._nursery:
-                    self._nursery.start_soon(self._expect_hello)
+                    # Who has started the server for itself alone may type at it, and keeps nobody else waiting.
+                    if self.kind != "stdio":
+                        self._nursery.start_soon(self._expect_hello)
                     self._nursery.start_soon(self._beat)
                     await self._receive_all()
                     self._nursery.cancel_scope.cancel(reason="the client has gone")
@@ -329,7 +346,7 @@ class ClientConnection:
         """Send a `tick` where nothing else was sent, and close a connection that answers none."""
         while True:
             await trio.sleep_until(self._last_sent + HEARTBEAT)
-            if trio.current_time() - self._last_received >= 3 * HEARTBEAT:
+            if self.kind != "stdio" and trio.current_time() - self._last_received >= 3 * HEARTBEAT:
                 self.close(STALLED, "no tick was answered")
             elif trio.current_time() - self._last_sent >= HEARTBEAT:
                 await self.send_next(self._tick)

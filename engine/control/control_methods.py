@@ -18,7 +18,7 @@ from engine.control.session_export import Format
 from engine.control.session_list import SessionListWatch
 from engine.control.session_media import Media
 from engine.control.uploads import Uploads
-from engine.core.ids import RequestId
+from engine.core.ids import RequestId, SessionId
 from engine.journal.state import Resync
 
 
@@ -45,11 +45,13 @@ class Followed:
         cursor: where it begins.
         result: the answer to `subscribe`, without the name of the subscription.
         snapshot: returns a `Resync` as clients get it.
+        resync_reason: why it may begin with one: `damaged`, `epoch` or `position`; empty: it may not.
     """
 
     cursor: EventSource
     result: SubscribeResult
     snapshot: Callable[[Resync], FamilySnapshot]
+    resync_reason: str = ""
 
 
 class Documents(Protocol):
@@ -97,4 +99,20 @@ class Methods(Turns, Documents, Protocol):
 
     def check_asked(self, request_id: RequestId) -> None:
         """Raise `AlreadyAnswered`, or `RequestNotFound`, unless the question is open. Not a checkpoint."""
+        ...
+
+    def is_ready(self) -> bool:
+        """Return whether the engine is open, and its store can be written. Not a checkpoint."""
+        ...
+
+    def is_working(self) -> bool:
+        """Return whether a turn runs. Not a checkpoint."""
+        ...
+
+    def is_session_working(self, session_id: SessionId) -> bool:
+        """Return whether a turn runs in a session. Not a checkpoint."""
+        ...
+
+    async def release_idle(self) -> None:
+        """Close the sessions in which no turn runs, so that other engines can open them. A checkpoint."""
         ...

@@ -37,12 +37,12 @@ from engine.core.messages import Message, Transcript
 from engine.core.threads import to_thread
 from engine.journal.cursors import follow
 from engine.journal.json_converter import TAGS
-from engine.journal.position import decode_position, encode_position
+from engine.journal.position import Position, decode_position, encode_position
 from engine.journal.state import Resync, SessionState, copy_with
 from engine.session.answer_delivery import check_unanswered
 from engine.session.engine import engine_runtime
 from engine.session.turn_start import cancel_turn
-from engine.store.store_protocols import Catalogue, Watching
+from engine.store.store_protocols import Catalogue, ReportsHealth, Watching
 
 if TYPE_CHECKING:
     from engine.session.engine import Engine
@@ -118,7 +118,14 @@ class EngineMethods:
         after = begin if params.after is None else decode_position(params.after)
         source = SessionSource(self._engine, self._reads, record, self.epoch, after)
         result = SubscribeResult(sub="", head=head_of(record), mode=record.mode)
-        return Followed(source, result, family_snapshot)
+        reason = self._resync_reason(after) if isinstance(after, Position) else ""
+        return Followed(source, result, family_snapshot, reason)
+
+    def _resync_reason(self, position: Position) -> str:
+        """Return why a client would be sent a snapshot that comes with *position*."""
+        if position.epoch == self.epoch:
+            return "position"
+        return "epoch" if position.epoch else "damaged"
 
     async def _snapshot(self, params: SnapshotParams) -> FamilySnapshot:
         record = await self._reads.record(params.session_id)
@@ -172,6 +179,34 @@ class EngineMethods:
         for live in roots:
             check_unanswered(live, request_id)
         raise RequestNotFound(f"no open question has the id {request_id!r}")
+
+    def is_ready(self) -> bool:
+        """Return whether the engine is open, and its store can be written. Not a checkpoint."""
+        store = self._runtime.services.store.store
+        return not self._engine.is_closed and not (isinstance(store, ReportsHealth) and store.health().failure)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the engine is closed."""
+        return self._engine.is_closed
+
+    def is_working(self) -> bool:
+        """Return whether a turn runs, or files are being restored. Not a checkpoint."""
+        return any(live.active is not None or live.is_reverting for live in self._runtime.sessions.by_id.values())
+
+    def is_session_working(self, session_id: SessionId) -> bool:
+        """Return whether a turn runs in a session. Not a checkpoint."""
+        live = self._runtime.sessions.by_id.get(session_id)
+        return live is not None and live.active is not None
+
+    async def release_idle(self) -> None:
+        """Close the sessions in which no turn runs, so that other engines can open them. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        for session_id, live in tuple(self._runtime.sessions.by_id.items()):
+            if live.active is None and not live.is_reverting and not live.journal.is_attached:
+                # Something may have begun in it meanwhile, or its hooks or the store failed: then it stays, or has been reported.
+                with suppress(EngineError):
+                    await self._engine.close_session(session_id)
 
     def is_running(self, session_id: SessionId, turn_id: TurnId) -> bool:
         """Return whether the turn runs. Not a checkpoint."""

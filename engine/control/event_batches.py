@@ -86,12 +86,14 @@ class Batch:
     Attributes:
         entries: the events.
         resync: comes after them, in a message of its own.
+        merged: how many deltas became a part of the one before them.
     """
 
     _texts: EventTexts
     _elide: int = 0
     entries: list[Entry] = attrs.field(factory=list[Entry], init=False)
     resync: Resync | None = attrs.field(default=None, init=False)
+    merged: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
     # The text of the delta at the end, joined once: adding each piece to one string would be quadratic.
     _open: ev.Delta | None = attrs.field(default=None, init=False)
@@ -133,6 +135,7 @@ class Batch:
         first = self._open
         if first is not None and (type(first), first.part_id) == (type(delta), delta.part_id):
             self._pieces.append(delta.text)
+            self.merged += 1
             return
         self._join()
         self._open, self._pieces = delta, [delta.text]

@@ -103,6 +103,8 @@ class SessionSource:
                 event = await self._watch.__anext__()
                 self._position = self._at(self._watch.seq)
                 return event
+            if self._engine.is_closed:
+                raise StopAsyncIteration
             live = self._runtime.sessions.by_id.get(self._id)
             if live is not None and not live.journal.is_closed:
                 self._cursor = follow(live.journal, self._position)

@@ -23,6 +23,7 @@ from engine.control.protocol.handshake import WireLimits
 from engine.control.protocol.json_schema import schema_text
 from engine.control.protocol.watch_methods import SubscribeParams
 from engine.control.protocol.wire_converter import BadParams
+from engine.control.service.metrics import CONTENT_TYPE
 from engine.control.session_export import CONTENT_TYPES, SUFFIXES, Format
 from engine.control.session_media import Media
 from engine.control.transport.access import UPLOADS
@@ -48,6 +49,25 @@ _REQUESTS_PER_SECOND: Final = 100
 _TOO_MANY_LOGINS: Final = "too many failed logins: wait a second"
 # The longest time for which the method waits.
 _WAIT_SECONDS: Final = 60
+# What is counted as refused, and called like that; a wrong address or a bad parameter is not.
+_REFUSALS: Final[Mapping[int, str]] = {
+    400: "malformed",
+    401: "token",
+    403: "origin",
+    408: "slow",
+    411: "malformed",
+    413: "size",
+    415: "content_type",
+    421: "host",
+    429: "rate",
+    431: "size",
+    503: "full",
+}
+_REFUSAL_FIELDS: Final[Mapping[int, Fields]] = {
+    401: (("www-authenticate", "Bearer"),),
+    429: (("retry-after", "1"),),
+    503: (("retry-after", "5"),),
+}
 _NO_STORE: Final[Fields] = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
 
 
@@ -86,6 +106,18 @@ class ControlApi(Protocol):
 
     async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
         """Serve a client until it goes; failed logins are counted for *peer*."""
+        ...
+
+    def is_full_for(self, login: Login) -> bool:
+        """Return whether as many connections use a token as may."""
+        ...
+
+    def note_refusal(self, reason: str) -> None:
+        """Count a request that was refused."""
+        ...
+
+    async def metrics_text(self) -> str:
+        """Return all metrics, as Prometheus has them."""
         ...
 
 
@@ -153,7 +185,9 @@ class HttpApi:
 
     def refusal(self, error: BadRequest) -> Response:
         """Return the answer to a refused request."""
-        fields = {401: (("www-authenticate", "Bearer"),), 429: (("retry-after", "1"),)}.get(error.status, ())
+        if error.status in _REFUSALS:
+            self._api.note_refusal(_REFUSALS[error.status])
+        fields = _REFUSAL_FIELDS.get(error.status, ())
         return _problem(error.status, error.reason, {"kind": kind_of(error.status)}, fields)
 
     # -- addresses of their own ------------------------------------------------------------
@@ -186,6 +220,9 @@ class HttpApi:
         """Answer at the addresses of what is not JSON of the protocol: uploads, exports, streams."""
         head = request.head
         login = self._login(head)
+        if head.path == "/metrics" and head.method != "POST":
+            metrics = (await self._api.metrics_text()).encode()
+            return Response(body=metrics, content_type=CONTENT_TYPE, fields=_NO_STORE)
         try:
             if head.method == "POST":
                 return _json(200, {"upload": self._api.upload(request.body, login)}) if head.path == UPLOADS else None
@@ -199,6 +236,8 @@ class HttpApi:
             if matched := _MEDIA.fullmatch(head.path):
                 return _media(matched["media_id"], await documents.media(matched["session_id"], matched["media_id"]))
             if matched := _STREAM.fullmatch(head.path):
+                if self._api.is_full_for(login):
+                    raise BadRequest(503, f"too many connections use the token {login.name}")
                 return await self._api.stream(stream_params(matched["session_id"], head), login)
         except (EngineError, BadParams) as error:
             refused = error_of(error, incident=self._api.incident(error))
@@ -256,7 +295,10 @@ class HttpApi:
         login = self._api.credentials.use_socket_ticket(tickets[0]) if tickets else self._bearer(head)
         if login is None:
             self._api.failed_logins.add(self._peer)
+            self._api.note_refusal("token")
             return None, (BAD_TOKEN, "the token or ticket is not valid")
+        if self._api.is_full_for(login):
+            raise BadRequest(503, f"too many connections use the token {login.name}")
         return login, None
 
     def _login(self, head: RequestHead) -> Login:

@@ -2,50 +2,51 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import secrets
-import socket
 import ssl
-import struct
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
-from typing import Final, cast, final
+from typing import Final, final
 
 import attrs
 import trio
 
+from engine.control.acceptor import OWNER, Acceptor, peer_uid
 from engine.control.client_connection import RESTART
-from engine.control.control_methods import Methods
-from engine.control.credentials import ClientCredentials, Login, digest_of, new_secret
+from engine.control.credentials import ClientCredentials
 from engine.control.engine_methods import EngineMethods
-from engine.control.http_api import HttpApi
+from engine.control.http_service import HttpService
 from engine.control.protocol.handshake import HIGHEST, LOWEST, VersionRange
-from engine.control.server import ControlServer
+from engine.control.server import MOST_OF_A_TOKEN, ControlServer
+from engine.control.service import takeover
+from engine.control.service.engine_meter import EngineMeter
+from engine.control.service.listening_sockets import ListeningSockets, open_control
+from engine.control.service.memory_guard import MemoryGuard
+from engine.control.service.metrics import Metrics
+from engine.control.service.question_notifier import QuestionNotifier
 from engine.control.service.server_discovery import (
     SOCKET_NAME,
+    ServerLock,
     ServerRecord,
+    ServerRunning,
     claim_folder,
     remove_record,
     store_label,
     write_record,
 )
-from engine.control.token_file import load_token, load_tokens, token_files_state
+from engine.control.service.tls_files import TlsFiles
+from engine.control.token_watch import TokenWatch
 from engine.control.transport.access import AllowedAddresses
-from engine.control.transport.http_connection import HttpConnection
-from engine.control.transport.line_transport import LineTransport
 from engine.core.errors import ConfigError
 from engine.core.version import __version__
 from engine.session.engine import Engine, engine_runtime
 
 MOST_CONNECTIONS: Final = 10_240
-# A revoked token is refused within a second.
-_TOKENS_SECONDS: Final = 0.5
-_OWNER: Final = Login("owner", "full")
-_log = logging.getLogger("engine.control")
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
+_IDLE_LOOKS: Final = 4
 
 
 @final
@@ -54,45 +55,61 @@ class ServedAt:
 
     Attributes:
         url: its address.
-        token: what programs send as `Authorization: Bearer`.
         socket: the path of its Unix socket, which needs no token; None: it has none.
-        drained: set once a client's `server.drain` has ended the connections: the host then ends the engine.
+        drained: set when it takes no new work, and nothing runs any more, or the time for that is up: the host then closes
+            the engine. Clients get what that has left, their connections are closed, and `serve` returns.
     """
 
-    def __init__(
-        self,
-        url: str,
-        token: str,
-        socket_path: Path | None,
-        credentials: ClientCredentials,
-        drained: trio.Event,
-    ) -> None:
-        """Make it of a server that listens."""
-        self.drained = drained
+    def __init__(self, url: str, socket_path: Path | None, server: ControlServer, token: Callable[[], str]) -> None:
+        """Make it of a server that listens; *token* returns the token of programs."""
         self.url = url
-        self.token = token
         self.socket = socket_path
-        self._credentials = credentials
+        self.drained: trio.Event = server.draining.over
+        self._server = server
+        self._token = token
+
+    @property
+    def token(self) -> str:
+        """What programs send as `Authorization: Bearer`."""
+        return self._token()
 
     def link(self) -> str | None:
         """Return a link for a browser: it works once, for ten minutes. None: too many are open."""
-        ticket = self._credentials.link_ticket(_OWNER)
+        ticket = self._server.credentials.link_ticket(OWNER)
         return None if ticket is None else f"{self.url}/#k={ticket}"
+
+    def drain(self, seconds: float, reason: str = "") -> None:
+        """Take no new work, and give turns that run so many seconds; a later call changes that. Not a checkpoint.
+
+        See `drained` for what comes then. *reason* is shown to clients.
+        """
+        self._server.draining.begin(seconds, reason or "it was asked to end")
 
 
 @attrs.frozen(kw_only=True)
 class ServeOptions:
-    """How a server is reached.
+    """How a server is reached, and what it may use.
 
     Attributes:
         host: the address to listen at.
         port: the port; 0: any free one.
-        folder: where the tokens and the Unix socket are; None: a token for this server only, and no socket.
+        folder: where the tokens, the Unix socket and the lock are; None: a token for this server only, and no socket. One
+            server at a time uses a folder.
         names: further names by which clients call it: of this machine, say.
         public_url: the address at which a proxy passes requests on.
         origins: of browser extensions and other pages that may connect; they are compared exactly.
-        tls: the certificate; required for an address that other machines can reach, unless `plain` is set.
+        tls: the certificate; required for an address that other machines can reach, unless `plain` is set. `TlsFiles` can be
+            read again while it serves.
         plain: listen there without encryption all the same: anybody who sees the traffic has the token.
+        sockets: the names (`http`, `control`) and descriptors of sockets that somebody else has opened.
+        takes_over: take the sockets of the server that runs in the folder, if there is one.
+        store: what the file in the folder says of the store; by default what the engine was opened with.
+        drain_seconds: how long turns may go on here once a successor has taken the sockets.
+        exit_idle: drain after so many seconds without a client and without a turn; None: never.
+        connections: how many connections there may be.
+        token_connections: how many of them may use the same token.
+        memory: of how many bytes the process should use at most; None: as many as it likes.
+        notifier: a command line for bash, run for each question that waits while nobody is connected who could answer.
     """
 
     host: str = "127.0.0.1"
@@ -101,14 +118,29 @@ class ServeOptions:
     names: tuple[str, ...] = ()
     public_url: str | None = None
     origins: tuple[str, ...] = ()
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | TlsFiles | None = None
     plain: bool = False
+    sockets: Sequence[tuple[str, int]] = ()
+    takes_over: bool = False
+    store: str = ""
+    drain_seconds: float = 10.0
+    exit_idle: float | None = None
+    connections: int = MOST_CONNECTIONS
+    token_connections: int = MOST_OF_A_TOKEN
+    memory: int | None = None
+    notifier: str = ""
 
     def check(self) -> None:
         """Raise `ConfigError` if others could read the traffic, and that was not asked for."""
-        if self.host not in _LOOPBACK and self.tls is None and not self.plain:
+        self.check_host(self.host)
+        if self.takes_over and (self.folder is None or self.sockets):
+            raise ConfigError("a server takes over the sockets of the one in its folder, or gets them, but not both")
+
+    def check_host(self, host: str) -> None:
+        """Raise `ConfigError` if others could read the traffic at *host*, and that was not asked for."""
+        if host not in _LOOPBACK and self.tls is None and not self.plain:
             raise ConfigError(
-                f"other machines can reach {self.host}: give the server a certificate, or allow plain connections"
+                f"other machines can reach {host}: give the server a certificate, or allow plain connections"
             )
 
 
@@ -118,7 +150,7 @@ async def serve(
     *,
     task_status: trio.TaskStatus[ServedAt] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve an open engine until cancelled; `nursery.start` returns where. A checkpoint.
+    """Serve an open engine until cancelled or drained; `nursery.start` returns where. A checkpoint.
 
     Cancelling it closes the connections and ends no turn: turns are the engine's.
 
@@ -128,183 +160,189 @@ async def serve(
     """
     options = options or ServeOptions()
     options.check()
-    folder = None if options.folder is None else Path(options.folder)
-    place = engine_runtime(engine).setup.place
-    store = store_label(place) if isinstance(place, str) else ""
-    with contextlib.ExitStack() as stack:
-        if folder is not None:
-            stack.callback((await claim_folder(folder)).close)
-        await _serve(EngineMethods(engine), options, folder, store, task_status)
-
-
-async def _serve(
-    methods: Methods, options: ServeOptions, folder: Path | None, store: str, task_status: trio.TaskStatus[ServedAt]
-) -> None:
-    credentials, token = await _credentials(folder)
-    server = ControlServer(methods, credentials)
-    listeners = await _tcp_listeners(options)
-    port: int = listeners[0].socket.getsockname()[1]
-    scheme = "http" if options.tls is None else "https"
-    allowed = AllowedAddresses.on_port(port, scheme=scheme, names=(options.host, *options.names))
-    if options.public_url is not None:
-        allowed = allowed.and_url(options.public_url)
-    acceptor = _Acceptor(server, allowed.and_origins(options.origins))
-    shown = f"[{options.host}]" if ":" in options.host else options.host
     async with AsyncExitStack() as stack:
-        # Opened before there is a nursery, which would put an error into a group.
-        for listener in listeners:
-            stack.push_async_callback(listener.aclose)
-        path = None if folder is None else folder / SOCKET_NAME
-        local = None if path is None else await stack.enter_async_context(_unix_listener(path))
-        nursery = await stack.enter_async_context(trio.open_nursery())
-        await nursery.start(server.run_tasks)
-        if folder is not None:
-            nursery.start_soon(_watch_tokens, folder, server)
-        nursery.start_soon(trio.serve_listeners, acceptor.serve_http, _with_tls(listeners, options.tls))
-        if local is not None:
-            nursery.start_soon(trio.serve_listeners, acceptor.serve_local, [local])
-        url = f"{scheme}://{shown}:{port}"
-        if folder is not None:
-            record = ServerRecord(
-                pid=os.getpid(),
-                started=server.started,
-                instance=server.instance,
-                version=__version__,
-                protocol=VersionRange(min=LOWEST, max=HIGHEST),
-                url=url,
-                socket=os.fspath(folder / SOCKET_NAME),
-                store=store,
-            )
-            stack.callback(remove_record, folder, server.instance)
-            write_record(folder, record)
-        task_status.started(ServedAt(url, token, path, credentials, server.drained))
-        try:
-            await trio.sleep_forever()
-        finally:
-            server.close(RESTART, "the server ends")
-
-
-async def _credentials(folder: Path | None) -> tuple[ClientCredentials, str]:
-    credentials = ClientCredentials(now=trio.current_time, random=secrets.token_bytes)
-    if folder is None:
-        token = new_secret(secrets.token_bytes)
-        credentials.set_tokens({digest_of(token): _OWNER})
-    else:
-        token = await trio.to_thread.run_sync(load_token, folder)
-        credentials.set_tokens(await trio.to_thread.run_sync(load_tokens, folder))
-    return credentials, token
-
-
-async def _watch_tokens(folder: Path, server: ControlServer) -> None:
-    """Read the tokens again whenever their files change, until cancelled: a revoked one ends its connections."""
-    # Also at first: they may have changed since the server began to start.
-    read: object = None
-    while True:
-        await trio.sleep(_TOKENS_SECONDS)
-        if (now := token_files_state(folder)) == read:
-            continue
-        read = now
-        try:
-            logins = await trio.to_thread.run_sync(load_tokens, folder)
-        except ConfigError as error:
-            # Whoever is connected stays: a file that is being edited must not end everything.
-            _log.warning("the tokens stay as they were: %s", error)
-        else:
-            server.revoke(server.credentials.set_tokens(logins))
-
-
-async def _tcp_listeners(options: ServeOptions) -> list[trio.SocketListener]:
-    try:
-        return await trio.open_tcp_listeners(options.port, host=options.host)
-    except OSError as error:
-        where = f"{options.host}, port {options.port}"
-        raise ConfigError(f"the server can't listen at {where}: {error.strerror or error}") from error
-
-
-def _open_unix_listener(path: Path) -> trio.SocketListener:
-    """Listen at *path*, in a folder that is ours alone, and locked: so whatever is there was left by a dead server."""
-    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        path.unlink(missing_ok=True)
-        made.bind(os.fspath(path))
-        path.chmod(0o600)
-        made.listen()
-    except OSError as error:
-        made.close()
-        raise ConfigError(f"the server can't listen at {path}: {error.strerror or error}") from error
-    return trio.SocketListener(trio.socket.from_stdlib_socket(made))
-
-
-@contextlib.asynccontextmanager
-async def _unix_listener(path: Path) -> AsyncGenerator[trio.SocketListener]:
-    """Listen at *path*, and remove it afterwards."""
-    with contextlib.ExitStack() as stack:
-        listener = _open_unix_listener(path)
-        stack.callback(path.unlink, missing_ok=True)
-        async with listener:
-            yield listener
-
-
-def _with_tls(
-    listeners: Iterable[trio.SocketListener], tls: ssl.SSLContext | None
-) -> list[trio.abc.Listener[trio.abc.Stream]]:
-    if tls is None:
-        return list(listeners)
-    return [trio.SSLListener(listener, tls, https_compatible=True) for listener in listeners]
+        serving = _Serving(engine, options)
+        await serving.listen(stack)
+        await serving.run(stack, task_status)
 
 
 @final
-class _Acceptor:
-    """Serves accepted connections."""
+class _Serving:
+    """One call of `serve`."""
 
-    def __init__(self, server: ControlServer, allowed: AllowedAddresses) -> None:
-        self._server = server
-        self._allowed = allowed
-        self._open = 0
+    def __init__(self, engine: Engine, options: ServeOptions) -> None:
+        self._engine = engine
+        self._options = options
+        self._folder = None if options.folder is None else Path(options.folder)
+        self._sockets = ListeningSockets()
+        self._lock: ServerLock | None = None
+        self._url = ""
+        # None: there is no folder, or a successor has taken the sockets.
+        self._successors: trio.SocketListener | None = None
+        metrics = Metrics()
+        self._meter = EngineMeter(engine, metrics)
+        self._methods = EngineMethods(engine)
+        self._credentials = ClientCredentials(now=trio.current_time, random=secrets.token_bytes)
+        self._server = ControlServer(
+            self._methods,
+            self._credentials,
+            most_of_a_token=options.token_connections,
+            metrics=metrics,
+        )
 
-    async def serve_http(self, stream: trio.abc.Stream) -> None:
-        """Serve a connection of the network. A checkpoint."""
-        if self._open >= MOST_CONNECTIONS:
-            await trio.aclose_forcefully(stream)
-            return
-        self._open += 1
+    # -- before it serves ----------------------------------------------------------------------
+
+    async def listen(self, stack: AsyncExitStack) -> None:
+        """Take the folder, and open the sockets; *stack* closes both. A checkpoint. Raises `ConfigError`."""
+        options, folder = self._options, self._folder
+        if options.sockets:
+            self._sockets = ListeningSockets.adopt(options.sockets)
+        stack.callback(self._close_sockets)
+        if folder is not None:
+            await self._claim(folder)
+            stack.callback(self._release)
+        await self._sockets.complete(options.host, options.port, None if folder is None else folder / SOCKET_NAME)
+        options.check_host(self._sockets.address[0])
+
+    async def _claim(self, folder: Path) -> None:
         try:
-            await HttpConnection(stream, self._allowed, HttpApi(self._server, _peer(stream))).serve()
-        except Exception as error:  # noqa: BLE001  # a fault ends one connection, and neither the server nor its host
-            self._server.incident(error)
-        finally:
-            self._open -= 1
+            self._lock = await claim_folder(folder)
+        except ServerRunning:
+            if not self._options.takes_over:
+                raise
+            inheritance = await takeover.take_over(folder)
+            self._lock, self._sockets = inheritance.lock, inheritance.sockets
+            # The socket that the first of these servers has made, and the last one removes.
+            own = folder / SOCKET_NAME
+            self._sockets.own_path = own if self._sockets.control_path == os.fspath(own) else None
 
-    async def serve_local(self, stream: trio.SocketStream) -> None:
-        """Serve a connection of the Unix socket, if it is ours. A checkpoint."""
-        if _peer_uid(stream.socket) != os.geteuid():
-            await trio.aclose_forcefully(stream)
-            return
-        transport = LineTransport(stream, message_bytes=self._server.limits.message_bytes)
-        try:
-            await self._server.run_connection(transport, _OWNER)
-        except Exception as error:  # noqa: BLE001  # as above
-            self._server.incident(error)
+    def _close_sockets(self) -> None:
+        # Not `self._sockets.close` on the stack: a predecessor's may have taken their place.
+        self._sockets.close()
 
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
-def _peer(stream: trio.abc.Stream) -> str:
-    """Return the address of the other side, for counting failed logins."""
-    inner: object = stream
-    if isinstance(stream, trio.SSLStream):
-        inner = cast("trio.SSLStream[trio.abc.Stream]", stream).transport_stream
-    if not isinstance(inner, trio.SocketStream):
-        return ""
-    try:
-        return str(inner.socket.getpeername()[0])
-    except OSError:
-        return ""  # it has gone already
+    # -- while it serves -----------------------------------------------------------------------
 
+    async def run(self, stack: AsyncExitStack, task_status: trio.TaskStatus[ServedAt]) -> None:
+        """Serve. A checkpoint."""
+        options, server = self._options, self._server
+        host, port = self._sockets.address
+        tokens = TokenWatch(self._credentials, self._folder, server.revoke, OWNER)
+        await tokens.load()
+        scheme = "http" if options.tls is None else "https"
+        http = HttpService(server, self._methods, self._meter.samples)
+        allowed = self._allowed(scheme, host, port)
+        acceptor = Acceptor(server, http, allowed, most=options.connections, tls=options.tls)
+        shown = options.host if options.host in _LOOPBACK else host
+        self._url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}"
+        if self._folder is not None:
+            await self._publish(self._folder, stack)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(server.run_tasks)
+            nursery.start_soon(tokens.run)
+            nursery.start_soon(self._measure)
+            nursery.start_soon(self._stop_when_drained, acceptor)
+            for task in self._optional_tasks(acceptor):
+                nursery.start_soon(task)
+            nursery.start_soon(acceptor.run, self._sockets, nursery)
+            path = Path(self._sockets.control_path) if self._sockets.control else None
+            task_status.started(ServedAt(self._url, path, server, lambda: tokens.token))
+            try:
+                await server.draining.ended.wait()
+                nursery.cancel_scope.cancel(reason="the server was drained")
+            finally:
+                server.clients.close(RESTART, "the server ends")
 
-def _peer_uid(connected: trio.socket.SocketType) -> int:
-    """Return the user at the other end of a Unix socket."""
-    if hasattr(socket, "SO_PEERCRED"):
-        size = struct.calcsize("3i")
-        _, uid, _ = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
-        return int(uid)
-    # macOS: nobody else can reach the socket, whose folder is ours alone.
-    return os.geteuid()
+    def _allowed(self, scheme: str, host: str, port: int) -> AllowedAddresses:
+        options = self._options
+        allowed = AllowedAddresses.on_port(port, scheme=scheme, names=(host, options.host, *options.names))
+        if options.public_url is not None:
+            allowed = allowed.and_url(options.public_url)
+        return allowed.and_origins(options.origins)
+
+    async def _publish(self, folder: Path, stack: AsyncExitStack) -> None:
+        """Say where the server is, and wait for a successor there; *stack* ends both. A checkpoint. Raises `ConfigError`."""
+        self._successors = open_control(folder / takeover.SOCKET_NAME)
+        stack.callback(self._close_successors)
+        place = engine_runtime(self._engine).setup.place
+        record = ServerRecord(
+            pid=os.getpid(),
+            started=self._server.info.started,
+            instance=self._server.info.instance,
+            version=__version__,
+            protocol=VersionRange(min=LOWEST, max=HIGHEST),
+            url=self._url,
+            socket=self._sockets.control_path,
+            store=self._options.store or (store_label(place) if isinstance(place, str) else ""),
+        )
+        stack.callback(remove_record, folder, self._server.info.instance)
+        # Not abandoned: the record must not appear after it was removed.
+        await trio.to_thread.run_sync(write_record, folder, record)
+
+    def _optional_tasks(self, acceptor: Acceptor) -> Iterator[Callable[[], Awaitable[None]]]:
+        options = self._options
+        if self._successors is not None:
+            yield partial(self._wait_for_successor, self._successors, acceptor)
+        if options.exit_idle is not None:
+            yield partial(self._exit_when_idle, options.exit_idle, acceptor)
+        if options.memory is not None:
+            yield MemoryGuard(self._server.load, options.memory).run
+        if options.notifier:
+            clients = self._server.clients
+            yield QuestionNotifier(self._engine, options.notifier, lambda: clients.has_one_who_answers).run
+
+    async def _measure(self) -> None:
+        """Measure the engine until it is closed. A checkpoint."""
+        await self._meter.run()
+        self._server.draining.engine_closed.set()
+        if self._server.draining.until is None:
+            self._server.draining.begin(0, "the engine was closed")
+
+    async def _stop_when_drained(self, acceptor: Acceptor) -> None:
+        """Let connections wait for the next server, if there is one, once this one does nothing more. A checkpoint."""
+        await self._server.draining.over.wait()
+        acceptor.stop()
+
+    async def _exit_when_idle(self, seconds: float, acceptor: Acceptor) -> None:
+        """Drain after *seconds* without clients and turns. A checkpoint."""
+        since = trio.current_time()
+        while trio.current_time() - since < seconds:
+            await trio.sleep(min(1.0, seconds / _IDLE_LOOKS))
+            if acceptor.open or not self._server.clients.is_empty or self._methods.is_working():
+                since = trio.current_time()
+        # No checkpoint since the last look: a connection that comes now waits for the next server.
+        acceptor.stop()
+        self._server.draining.begin(0, "it was idle for too long")
+
+    async def _wait_for_successor(self, listener: trio.SocketListener, acceptor: Acceptor) -> None:
+        """Hand the sockets to the first successor that takes them, then drain. A checkpoint."""
+        assert self._lock is not None
+
+        def stop() -> None:
+            acceptor.stop()
+            # Both are the successor's now.
+            self._sockets.own_path = None
+            self._release()
+            self._successors = None
+            self._server.draining.begin(
+                self._options.drain_seconds, "another server takes its place", successor=self._url
+            )
+
+        while self._successors is not None:
+            stream = await listener.accept()
+            if peer_uid(stream.socket) == os.geteuid():
+                await takeover.hand_over(stream, self._lock, self._sockets, stop)
+            else:
+                await trio.aclose_forcefully(stream)
+        listener.socket.close()
+
+    def _close_successors(self) -> None:
+        """Remove the socket for successors, unless there is one, which has its own at that path by now."""
+        if self._successors is not None:
+            assert self._folder is not None
+            (self._folder / takeover.SOCKET_NAME).unlink(missing_ok=True)
+            self._successors.socket.close()

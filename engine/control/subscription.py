@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, final
+from typing import Final, Protocol, final
 
+import attrs
 import trio
 
-from engine.control.event_batches import Batch, Entry, EventSource, EventTexts, is_live
+from engine.control.control_methods import Followed
+from engine.control.event_batches import Batch, Entry, EventTexts, is_live
 from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
-from engine.control.protocol.watch_methods import FamilySnapshot, HeadNote, ResyncNote, SubscribeParams
+from engine.control.protocol.watch_methods import HeadNote, ResyncNote, SubscribeParams
+from engine.control.service.metrics import Metrics
 from engine.core.ids import SessionId
 from engine.journal.position import encode_position
 from engine.journal.state import Resync
+
+_EVENTS: Final = "engine_control_events_total"
 
 
 class NoteSink(Protocol):
@@ -30,6 +35,21 @@ class NoteSink(Protocol):
     async def send_next(self, take: Callable[[], str | None]) -> None:
         """Send what *take* returns, which is asked when it is its turn. A checkpoint."""
         ...
+
+
+@attrs.frozen
+class SubscriptionShare:
+    """What all subscriptions of a server share.
+
+    Attributes:
+        metrics: count what is sent.
+        now: returns the time, in seconds since the epoch.
+        texts: the JSON of events.
+    """
+
+    metrics: Metrics
+    now: Callable[[], float]
+    texts: EventTexts = attrs.field(factory=EventTexts)
 
 
 @final
@@ -47,28 +67,27 @@ class Subscription:
         self,
         subscription_id: str,
         params: SubscribeParams,
-        cursor: EventSource,
+        followed: Followed,
         *,
-        texts: EventTexts,
-        snapshot: Callable[[Resync], FamilySnapshot],
+        share: SubscriptionShare,
     ) -> None:
         """Make it.
 
         Args:
             subscription_id: its name.
             params: what the client wants.
-            cursor: where it begins; nobody else uses it.
-            texts: shared by all subscriptions of the server.
-            snapshot: returns a `Resync` as clients get it.
+            followed: where it begins; nobody else uses its cursor.
+            share: what all subscriptions of the server share.
         """
         self.id = subscription_id
         self.session_id: SessionId = SessionId(params.session_id)
-        self.seq: int = cursor.position.seq
-        self.position: str = encode_position(cursor.position)
+        self.seq: int = followed.cursor.position.seq
+        self.position: str = encode_position(followed.cursor.position)
         self._params = params
-        self._cursor = cursor
-        self._texts = texts
-        self._snapshot = snapshot
+        self._followed = followed
+        self._cursor = followed.cursor
+        self._share = share
+        self._since = share.now()
         self._next_live = trio.current_time()
 
     async def run(self, sink: NoteSink, head: SessionHead) -> None:
@@ -85,7 +104,7 @@ class Subscription:
 
     async def _next_batch(self) -> Batch | None:
         """Wait for something to send; for more, while it is only live events and the last ones have just gone out."""
-        batch = Batch(self._texts, self._params.elide)
+        batch = Batch(self._share.texts, self._params.elide)
         while batch.is_empty:
             try:
                 self._add(batch, await self._cursor.__anext__())
@@ -103,15 +122,29 @@ class Subscription:
         """Return the next message, with all that has come while the connection was busy. Not a checkpoint."""
         batch.add_ready(self._cursor, self._wants)
         events = batch.texts()
+        self._count(batch)
         position = self._cursor.position
         self.seq, self.position = position.seq, encode_position(position)
         return events_text(self.id, self.position, events)
 
     def _take_resync(self, resync: Resync) -> str:
-        snapshot = self._snapshot(resync)
+        snapshot = self._followed.snapshot(resync)
+        self._share.metrics.add("engine_control_resyncs_total", self._followed.resync_reason or "behind")
         self.seq = resync.seq
         self.position = snapshot.position
         return note_text("resync", ResyncNote(sub=self.id, snapshot=snapshot))
+
+    def _count(self, batch: Batch) -> None:
+        metrics = self._share.metrics
+        live = sum(map(is_live, batch.entries))
+        for kind, count in (("live", live), ("durable", len(batch.entries) - live)):
+            if count:
+                metrics.add(_EVENTS, kind, value=count)
+        if batch.merged:
+            metrics.add("engine_control_merged_total", value=batch.merged)
+        # What had happened before this client came is old, and not late.
+        if batch.entries and (time := batch.entries[0].time) >= self._since:
+            metrics.observe("engine_control_lag_seconds", self._share.now() - time)
 
     def _add(self, batch: Batch, entry: Entry | Resync) -> None:
         if isinstance(entry, Resync) or self._wants(entry):

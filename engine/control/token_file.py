@@ -15,7 +15,7 @@ from typing import Final, cast
 
 from engine.control.credentials import Login, digest_of, new_secret
 from engine.control.protocol.handshake import ROLES, Role
-from engine.control.service.private_files import private_folder, read_private, write_private
+from engine.control.service.private_files import is_private_folder, private_folder, read_private, write_private
 from engine.core.errors import ConfigError
 from engine.permission.grants.state_file import Entries, StateFile
 
@@ -81,8 +81,26 @@ def add_token(folder: Path, name: str, role: Role, *, random: Callable[[int], by
     return secret
 
 
+def list_tokens(folder: Path) -> list[Login]:
+    """Return the names and roles of all tokens, that of the user's own programs first. Raises `ConfigError`."""
+    if not is_private_folder(folder):
+        return []
+    own = [Login(_OWNER, "full")] if read_private(private_folder(folder) / _FILE_NAME) is not None else []
+    return [*own, *(login for _, login in map(_login, _named(folder).read()))]
+
+
 def revoke_token(folder: Path, name: str) -> bool:
-    """Remove the token called *name*; return whether there was one. Raises `ConfigError`, `StoreError`."""
+    """Remove the token called *name*; return whether there was one. Raises `ConfigError`, `StoreError`.
+
+    A server makes another token for the user's own programs; all browsers have to log in again.
+    """
+    if name == _OWNER:
+        path = private_folder(folder) / _FILE_NAME
+        try:
+            path.unlink()
+        except FileNotFoundError:
+            return False
+        return True
     removed: list[object] = []
 
     def remove(rows: Entries) -> Entries:

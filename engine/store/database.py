@@ -27,6 +27,7 @@ from engine.store.event_sink import invalid_id_reason
 from engine.store.heartbeat import Heartbeat
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
+from engine.store.store_protocols import StoreHealth
 from engine.store.table_queries import TableQueries
 from engine.store.write_commands import (
     ClaimSession,
@@ -159,6 +160,11 @@ class DatabaseStore(TableQueries):
         if not self._is_durable(session_id, seq):
             raise self._write_error(session_id)
         puts.forget(self._writer.durable)
+
+    def health(self) -> StoreHealth:
+        """Return how writing goes. Not a checkpoint."""
+        sink = self._sink
+        return StoreHealth(commits=sink.commits, seconds=sink.commit_seconds, failure=sink.last_error)
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
         """Return a session's events, including those still queued; none if there is no such session.

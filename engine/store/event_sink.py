@@ -40,6 +40,8 @@ class EventSink:
         refused: the sessions that are no longer written, and why.
         last_error: why the last attempt failed; None: it succeeded.
         unwritten: how many events and commands are in the backlog.
+        commits: how many transactions have written something.
+        commit_seconds: how long they took together.
     """
 
     connection: WriterConnection
@@ -49,6 +51,8 @@ class EventSink:
     refused: dict[SessionId, Exception] = attrs.field(factory=dict[SessionId, Exception], init=False)
     last_error: StoreError | None = attrs.field(default=None, init=False)
     unwritten: int = attrs.field(default=0, init=False)
+    commits: int = attrs.field(default=0, init=False)
+    commit_seconds: float = attrs.field(default=0.0, init=False)
     _backlog: list[EventRow | WriteCommand] = attrs.field(factory=list["EventRow | WriteCommand"], init=False)
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _number: int = attrs.field(default=0, init=False)
@@ -106,10 +110,13 @@ class EventSink:
             return
         # The results of the transaction are merged only after the commit, so that a failed one changes nothing here.
         attempt = _Attempt(self._number + 1, BatchTransaction(self.owner, self._last, self.refused), len(self._backlog))
+        began = time.monotonic()
         with self._transaction() as tables:
             attempt.transaction.run(tables, self._backlog)
             # If the connection breaks from here on, it is unknown whether this was committed.
             self._unconfirmed = attempt
+        self.commit_seconds += time.monotonic() - began
+        self.commits += 1
         self._unconfirmed = None
         self._confirm(attempt)
 

@@ -268,6 +268,30 @@ class Watching(Protocol):
         ...
 
 
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StoreHealth(Value):
+    """How a store's writing goes.
+
+    Attributes:
+        commits: how many transactions have written something.
+        seconds: how long they took together.
+        failure: why the last attempt failed, after which events wait to be written; None: it succeeded.
+    """
+
+    commits: int
+    seconds: float
+    failure: Exception | None
+
+
+@runtime_checkable
+class ReportsHealth(Protocol):
+    """A store that says how its writing goes."""
+
+    def health(self) -> StoreHealth:
+        """Return it. Not a checkpoint."""
+        ...
+
+
 @runtime_checkable
 class StateCaching(Protocol):
     """Caches the folded state of long sessions, so that opening them folds few events."""

@@ -34,8 +34,11 @@ def test_served_sessions_are_driven_by_http(engine: Start, tmp_path: Path, runti
         request = {"jsonrpc": "2.0", "id": 1, "method": "wait", "params": params}
         assert http.post("/v1/rpc", json=request).json()["result"]["result"]["text"] == "Hello, wörld.\nTwo lines."
     second = engine("serve", XDG_RUNTIME_DIR=runtime)
-    assert second.wait() == 2
-    assert "another server is running" in second.output
+    assert second.wait() == 0
+    assert f"a server of this store runs at {address[1]}" in second.output
+    third = engine("serve", "--require-new", XDG_RUNTIME_DIR=runtime)
+    assert third.wait() == 11
+    assert f"process {command.process.pid}" in third.output
     command.send(signal.SIGTERM)
     assert command.wait() == 0
     assert not Path(address[2]).exists()

@@ -40,10 +40,10 @@ async def watch_signals(
             on_first(number)
         # A closing terminal and service managers send two different signals for a single request.
         elif number in {first, signal.SIGINT}:
-            await _leave_at_once(number, is_ours)
+            await leave_at_once(number, is_ours)
 
 
-async def _leave_at_once(number: int, is_ours: Callable[[str], bool]) -> NoReturn:
+async def leave_at_once(number: int, is_ours: Callable[[str], bool]) -> NoReturn:
     """End the run's processes and then this one, without saving or printing. Always a checkpoint."""
     # The user asked twice: nothing may delay the exit except ending the processes.
     await end_processes(lambda: [*find_marked(is_ours), *(find_adopted() if is_subreaper() else ())], grace=GRACE)

@@ -7,6 +7,7 @@ exist, anything before `hello`, and what the role does not allow.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import attrs
@@ -83,6 +84,8 @@ class ServerSide:
     """
 
     _rpc: RpcConnection
+    # Called for each answer, with the method, if there is such a one, and "ok" or the code of the error.
+    _count: Callable[[str, str], None]
     largest: int = LARGEST_MESSAGE
     role: Role | None = attrs.field(default=None, init=False)
     ignored: int = attrs.field(default=0, init=False)
@@ -90,10 +93,22 @@ class ServerSide:
     _close: int | None = attrs.field(default=None, init=False)
 
     @classmethod
-    def of(cls, limits: WireLimits, *, largest: int = LARGEST_MESSAGE) -> ServerSide:
-        """Return the end of a new connection."""
+    def of(
+        cls,
+        limits: WireLimits,
+        *,
+        largest: int = LARGEST_MESSAGE,
+        count: Callable[[str, str], None] = lambda _method, _code: None,
+    ) -> ServerSide:
+        """Return the end of a new connection.
+
+        Args:
+            limits: of the connection.
+            largest: the longest result.
+            count: called for each answer, with the method (`unknown`: there is no such) and `ok` or the error's code.
+        """
         rpc = RpcLimits(bytes=limits.message_bytes, batch=limits.batch, in_flight=limits.in_flight)
-        return cls(RpcConnection(rpc), largest)
+        return cls(RpcConnection(rpc), count, largest)
 
     def welcome(self, role: Role) -> None:
         """Let the client in, once its `hello` was accepted; or give it another role."""
@@ -129,21 +144,25 @@ class ServerSide:
     def _call(self, request: RpcRequest) -> Call | str | None:
         """Return the call; or the frame that refuses it; None: it is refused in a batch that is not complete."""
         method = METHODS.get(request.method)
+        if method is None:
+            return self._refuse(request, _unknown(request.method))
         try:
-            if method is None:
-                return self._rpc.fail(request.id, _unknown(request.method))
             self._check_allowed(method)
             call = Call(request.id, method, read_params(request.params, method.params))
         except (Refusal, BadParams) as error:
             if request.method == "hello" and not self._has_greeted:
                 # It would be wrong again after a new connection, so the client is told not to come back.
                 self._close = _BAD_HELLO
-            return self._rpc.fail(request.id, error_of(error))
+            return self._refuse(request, error_of(error))
         if method.name == "hello":
             if self._has_greeted:
-                return self._rpc.fail(request.id, invalid_request("a connection has one hello"))
+                return self._refuse(request, invalid_request("a connection has one hello"))
             self._has_greeted = True
         return call
+
+    def _refuse(self, request: RpcRequest, error: RpcError) -> str | None:
+        self._count(request.method if request.method in METHODS else "unknown", str(error.code))
+        return self._rpc.fail(request.id, error)
 
     def _check_allowed(self, method: Method) -> None:
         if method.role is None:
@@ -186,11 +205,14 @@ class ServerSide:
         text = write_value(result)
         if len(text) > self.largest:
             return self.fail(call, Refusal("too_large", "the result is too large: ask for less", limit=self.largest))
+        self._count(call.method.name, "ok")
         return self._rpc.answer(call.id, text)
 
     def fail(self, call: Call, error: BaseException, *, incident: str = "") -> str | None:
         """Return the frame that answers *call* with an error: see `error_of`."""
-        return self._rpc.fail(call.id, error_of(error, incident=incident))
+        refused = error_of(error, incident=incident)
+        self._count(call.method.name, str(refused.code))
+        return self._rpc.fail(call.id, refused)
 
 
 def note_text(name: str, note: object) -> str:

@@ -21,7 +21,9 @@ def private_folder(path: Path) -> Path:
         ConfigError: it is a link, is not ours, or others can look into it.
     """
     try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # The mode is for the last folder only, and the one above is ours, too.
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700, exist_ok=True)
     except FileExistsError:
         pass  # it is no folder, which `is_private_folder` reports
     except OSError as error:

@@ -1,0 +1,227 @@
+"""The process of `engine serve`: its signals, what it tells its service manager, and the order in which it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final, final
+
+import attrs
+import trio
+
+from engine.cli.flags.model_flags import ModelChoice
+from engine.cli.flags.permission_flags import PermissionChoice
+from engine.cli.flags.store_flags import open_store
+from engine.cli.stdio_server import serve_stdio
+from engine.cli.terminal.exit_codes import DONE
+from engine.cli.terminal.signals import leave_at_once, termination_signals
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.control.listen import ServedAt, ServeOptions, serve
+from engine.control.service.server_discovery import ServerRunning
+from engine.control.service.service_manager import ServiceManager
+from engine.control.service.tls_files import TlsFiles
+from engine.core.errors import ConfigError
+from engine.core.exception_groups import public
+from engine.core.settings import Settings
+from engine.prompt.layers import PromptLayers
+from engine.session.engine import Engine, engine_runtime, open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
+from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.tools.shell_environment import marker
+from engine.tools.tool import Tool
+
+ALREADY_RUNNING: Final = 11
+_REASON: Final = "a signal has ended it"
+
+
+@attrs.frozen(kw_only=True)
+class ServeCommand:
+    """The parsed command line.
+
+    Attributes:
+        place: the store's location.
+        serving: how it is reached; None: over its standard streams.
+        drain: how long turns may go on when it ends.
+        requires_new: a server that runs already is an error.
+        manager: what the service manager has passed.
+    """
+
+    model: ModelChoice
+    cwd: Path
+    permissions: PermissionChoice
+    layers: PromptLayers
+    place: str
+    serving: ServeOptions | None
+    drain: float
+    requires_new: bool
+    manager: ServiceManager
+
+
+def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
+    """Serve until a signal, a client or idleness ends it; return the exit code. Raises `ConfigError`, `StoreError`."""
+    stream = _own_streams() if command.serving is None else None
+    try:
+        return trio.run(_serve, command, tools, stream)
+    except ServerRunning as running:
+        # A service manager would start it again and again for the connection that waits.
+        if running.record is None or command.manager.sockets:
+            raise
+        text = f"a server of this store runs at {running.record.url} (process {running.record.pid})"
+        if command.requires_new:
+            print_error(f"engine serve: {text}")
+            return ALREADY_RUNNING
+        return print_text(f"{text}\n")
+
+
+def _own_streams() -> tuple[int, int]:
+    """Return standard input and output, where nothing else reads or writes any more."""
+    own = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    return own
+
+
+async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[int, int] | None) -> int:
+    """Serve. Always a checkpoint. Raises `ConfigError`, `StoreError`."""
+    ended = trio.Event()
+    try:
+        with trio.open_signal_receiver(*termination_signals()) as signals:
+            # The server outlives the engine, so that clients get what that says when it is closed.
+            async with trio.open_nursery() as nursery:
+                async with _engine_of(command, tools) as eng:
+                    served = await nursery.start(_run, eng, command, streams, ended)
+                    process = _ServerProcess(command, eng, served)
+                    process.announce()
+                    nursery.start_soon(command.manager.keep_alive)
+                    nursery.start_soon(process.watch_signals, signals)
+                    await served.drained.wait()
+                    command.manager.notify("STOPPING=1")
+                await ended.wait()
+                nursery.cancel_scope.cancel(reason="the server has ended")
+    except BaseExceptionGroup as group:
+        raise public(group) from None
+    return DONE
+
+
+@asynccontextmanager
+async def _engine_of(command: ServeCommand, tools: Sequence[Tool]) -> AsyncGenerator[Engine]:
+    """Open the store and the engine. A checkpoint."""
+    config = command.model.config
+    async with (
+        open_store(command.place) as store,
+        open_engine(
+            model=command.model.models,
+            config=config,
+            tools=tools,
+            settings=Settings(options=command.model.options, on_exhausted="ask"),
+            permissions=PermissionOptions(approver=command.permissions.policy(config)),
+            store=store,
+            context=ContextOptions(prompt=command.layers),
+            files=FileOptions(snapshots=ProjectSnapshots(left_out=(command.place,))),
+        ) as eng,
+    ):
+        yield eng
+
+
+async def _run(
+    eng: Engine,
+    command: ServeCommand,
+    streams: tuple[int, int] | None,
+    ended: trio.Event,
+    *,
+    task_status: trio.TaskStatus[ServedAt],
+) -> None:
+    """Serve, and set *ended* after that. A checkpoint. Raises `ConfigError`."""
+    if command.serving is not None:
+        await serve(eng, command.serving, task_status=task_status)
+    else:
+        assert streams is not None
+        reading, writing = streams
+        stream = trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading))
+        await serve_stdio(eng, stream, drain_seconds=command.drain, task_status=task_status)
+    ended.set()
+
+
+@final
+class _ServerProcess:
+    """What a server's process does besides serving."""
+
+    def __init__(self, command: ServeCommand, eng: Engine, served: ServedAt) -> None:
+        self._command = command
+        self._sessions = engine_runtime(eng).sessions.by_id
+        self._served = served
+        self._has_terminal = _has_terminal()
+
+    def announce(self) -> None:
+        """Say that it serves, and where."""
+        if self._command.serving is not None:
+            print_text(_where(self._served, self._command.serving))
+        self._command.manager.notify("READY=1", f"STATUS=serves at {self._served.url or 'standard input'}")
+
+    async def watch_signals(self, signals: AsyncIterator[int]) -> None:
+        """End the server at a signal: slowly, at once, without saving. Runs until cancelled. A checkpoint."""
+        first: int | None = None
+        is_hurried = False
+        async for number in signals:
+            if number == signal.SIGHUP and not (self._has_terminal and not _has_terminal()):
+                await self._reload()
+            elif first is None:
+                first = number
+                self._drain(self._command.drain)
+            # A closing terminal and service managers send two different signals for a single request.
+            elif number not in {first, signal.SIGINT}:
+                continue
+            elif not is_hurried:
+                is_hurried = True
+                self._drain(0)
+            else:
+                await leave_at_once(number, self._is_ours)
+
+    def _drain(self, seconds: float) -> None:
+        running = sum(live.active is not None for live in self._sessions.values())
+        if running and seconds:
+            what = "a turn has" if running == 1 else f"{running} turns have"
+            print_error(f"{what} {seconds:g} s to end; the same signal again stops and saves what runs")
+        self._served.drain(seconds, _REASON)
+
+    async def _reload(self) -> None:
+        """Read the certificate again. A checkpoint; a useless one is reported, and the old one stays."""
+        manager, options = self._command.manager, self._command.serving
+        manager.notify("RELOADING=1", f"MONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        if options is not None and isinstance(options.tls, TlsFiles):
+            try:
+                await trio.to_thread.run_sync(options.tls.reload)
+            except ConfigError as error:
+                print_error(f"engine serve: {error}; the old one stays in use")
+        manager.notify("READY=1")
+
+    def _is_ours(self, mark: str) -> bool:
+        return any(mark.startswith(marker(session)) for session in self._sessions)
+
+
+def _has_terminal() -> bool:
+    """Return whether the process has a controlling terminal: without one, SIGHUP is a request to reload."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def _where(served: ServedAt, options: ServeOptions) -> str:
+    """Return how to connect, for a person."""
+    assert options.folder is not None
+    token = Path(options.folder) / "token"
+    lines = [
+        f"engine serves at {served.url} and at {served.socket}",
+        f"The token is in {token}. Try it:",
+        f'  curl -H "Authorization: Bearer $(cat {token})" {served.url}/v1/sessions',
+        "Ctrl-C ends it.",
+    ]
+    return "\n".join(lines) + "\n"

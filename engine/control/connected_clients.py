@@ -1,0 +1,118 @@
+"""`ConnectedClients`: the connections and streams of a server, counted, told and closed together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final, final
+
+import trio
+
+from engine.control.client_connection import RESTART, REVOKED, TOO_FAST, ClientConnection
+from engine.control.client_subscriptions import ClientSubscriptions
+from engine.control.credentials import Login
+from engine.control.event_stream import EventStream
+from engine.control.protocol.handshake import may
+from engine.control.service.metrics import Sample
+from engine.core.ids import SessionId
+
+_LAST_SECONDS: Final = 3.0
+_LOOK_SECONDS: Final = 0.02
+
+
+@final
+class ConnectedClients:
+    """All that is connected.
+
+    Attributes:
+        by_id: the connections, with their subscriptions.
+        streams: of HTTP, with what their credentials give.
+        most_of_a_token: how many connections may use the same token.
+    """
+
+    def __init__(self, is_session_working: Callable[[SessionId], bool], most_of_a_token: int) -> None:
+        """Make it empty; *is_session_working* returns whether a turn runs in a session."""
+        self.most_of_a_token: int = most_of_a_token
+        self.by_id: dict[str, ClientSubscriptions] = {}
+        self.streams: dict[EventStream, Login] = {}
+        self._is_session_working = is_session_working
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        """Return the connections."""
+        return (client.connection for client in tuple(self.by_id.values()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is connected."""
+        return not (self.by_id or self.streams)
+
+    @property
+    def has_one_who_answers(self) -> bool:
+        """Whether somebody is connected who could answer questions."""
+        return any(each.role is not None and may(each.role, "answer") for each in self)
+
+    def is_full_for(self, login: Login) -> bool:
+        """Return whether as many connections use a token as may."""
+        logins = [each.login for each in self if each.role is not None]
+        return [each.name for each in (*logins, *self.streams.values()) if each is not None].count(
+            login.name
+        ) >= self.most_of_a_token
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield how many there are, as a metric."""
+        counts = Counter((each.kind, each.role or "none") for each in self)
+        counts.update(("sse", login.role) for login in self.streams.values())
+        for labels, count in counts.items():
+            yield "engine_control_connections", labels, count
+
+    def announce(self, text: str, *, subscribed_only: bool = False) -> None:
+        """Send a notification to all, or to those with a subscription. Not a checkpoint."""
+        for client in self.by_id.values():
+            if client.connection.role is not None and (len(client) or not subscribed_only):
+                client.connection.send_soon(text)
+
+    # -- their ends ----------------------------------------------------------------------------
+
+    def close(self, code: int, reason: str) -> None:
+        """Close all connections. Not a checkpoint."""
+        for connection in self:
+            connection.close(code, reason)
+
+    def close_revoked(self, names: frozenset[str]) -> None:
+        """Close those that use these tokens. Not a checkpoint."""
+        for connection in self:
+            if connection.login is not None and connection.login.name in names:
+                connection.close(REVOKED, "the token was revoked, or has another role now")
+        for stream, login in self.streams.items():
+            if login.name in names:
+                stream.scope.cancel(reason="the token was revoked")
+
+    def close_unneeded(self, reason: str) -> None:
+        """Close those that wait for nothing here, so that they find the server's successor. Not a checkpoint."""
+        for client in self.by_id.values():
+            is_needed = client.connection.is_busy or any(map(self._is_session_working, client.sessions))
+            if client.connection.role is not None and not is_needed:
+                client.connection.close_soon(RESTART, reason)
+
+    def close_to_save_memory(self, *, idle_only: bool) -> None:
+        """Close those that only watch, or all that are subscribed to something. Not a checkpoint."""
+        for client in self.by_id.values():
+            is_idle = client.watches_list or not any(map(self._is_session_working, client.sessions))
+            if len(client) and (is_idle or not idle_only):
+                client.connection.close_soon(TOO_FAST, "the server is short of memory: come back later")
+
+    async def close_after_last(self, reason: str) -> None:
+        """Close all of them, once they were sent what a closed engine has left, but soon. A checkpoint."""
+        with trio.move_on_after(_LAST_SECONDS):  # noqa: ASYNC912  # none where there is nobody
+            while self.streams or any(  # noqa: ASYNC110  # for three seconds at most
+                len(client) or client.connection.is_busy for client in self.by_id.values()
+            ):
+                await trio.sleep(_LOOK_SECONDS)
+        for connection in self:
+            connection.close_soon(RESTART, reason)
+        for stream in self.streams:
+            stream.scope.cancel(reason=reason)
+        with trio.move_on_after(_LAST_SECONDS):
+            while not self.is_empty:  # noqa: ASYNC110  # the same
+                await trio.sleep(_LOOK_SECONDS)
+        await trio.lowlevel.checkpoint()

@@ -1,0 +1,140 @@
+"""`HttpService`: what a server does for clients of HTTP, which have no connection that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, final
+
+import trio
+
+from engine.control.control_methods import Caller, Documents, Methods
+from engine.control.credentials import ClientCredentials, Login, RateLimit
+from engine.control.event_stream import CONTENT_TYPE, FIELDS, EventStream
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.handshake import WireLimits, may
+from engine.control.protocol.server_side import Call, ServerSide
+from engine.control.protocol.watch_methods import SubscribeParams
+from engine.control.server import ControlServer
+from engine.control.service.metrics import Sample
+from engine.control.subscription import Subscription
+from engine.control.transport.http_connection import SendPiece, Stream
+from engine.control.transport.message_transport import MessageTransport
+from engine.core.errors import EngineError
+
+# Of an answer: where an event that was elided is fetched, the largest upload in it has room as base64.
+_LARGEST_BODY: Final = 64 << 20
+
+
+@final
+class HttpService:
+    """The HTTP side of a server; one for all its connections.
+
+    Attributes:
+        credentials: who may connect.
+        limits: of each connection.
+        failed_logins: counts them by peer.
+    """
+
+    def __init__(
+        self, server: ControlServer, methods: Methods, sample_engine: Callable[[], Awaitable[Iterable[Sample]]]
+    ) -> None:
+        """Make it.
+
+        Args:
+            server: whose side it is.
+            methods: what is served.
+            sample_engine: returns the metrics of the engine that are looked up when they are asked for.
+        """
+        self.credentials: ClientCredentials = server.credentials
+        self.limits: WireLimits = server.limits
+        self.failed_logins: RateLimit = server.failed_logins
+        self._server = server
+        self._methods = methods
+        self._sample_engine = sample_engine
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether new work is taken, and can be kept."""
+        return self._server.draining.until is None and self._methods.is_ready()
+
+    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
+        """Serve a client until it goes. A checkpoint."""
+        await self._server.run_connection(transport, login, peer)
+
+    def is_full_for(self, login: Login) -> bool:
+        """Return whether as many connections use a token as may."""
+        return self._server.clients.is_full_for(login)
+
+    def note_refusal(self, reason: str) -> None:
+        """Count a request that was refused. Not a checkpoint."""
+        self._server.note_refusal(reason)
+
+    def incident(self, error: Exception) -> str:
+        """Log a fault; return the text to look for in the log."""
+        return self._server.incident(error)
+
+    async def run_frame(self, frame: str | bytes, login: Login) -> str | None:
+        """Run the requests of a frame; return the answer. A checkpoint."""
+        count = partial(self._server.metrics.add, "engine_control_requests_total")
+        side = ServerSide.of(self.limits, largest=_LARGEST_BODY, count=count)
+        side.welcome(login.role)
+        incoming = side.receive(frame)
+        answers = list(incoming.sends)
+        caller = Caller(login.name, login)
+
+        async def answer(call: Call) -> None:
+            try:
+                text = side.answer(call, await self._server.run_method(call.method.name, call.params, caller))
+            except Exception as error:  # noqa: BLE001  # one request; the server does not end by it
+                text = side.fail(call, error, incident=self.incident(error))
+            if text is not None:
+                answers.append(text)
+
+        async with trio.open_nursery() as nursery:
+            for call in incoming.calls:
+                nursery.start_soon(answer, call)
+        # A batch has one answer, and so has anything else that a frame can hold.
+        return answers[0] if answers else None
+
+    def upload(self, data: bytes, login: Login) -> str:
+        """Keep *data* for a prompt; return its reference. Not a checkpoint. Raises `Refusal`."""
+        if not may(login.role, "full"):
+            raise Refusal("forbidden", "an upload needs the role full", role=login.role, needed="full")
+        return self._methods.uploads.add(data)
+
+    @property
+    def documents(self) -> Documents:
+        """What is read of sessions by other means than the protocol's methods."""
+        return self._methods
+
+    async def stream(self, params: SubscribeParams, login: Login) -> Stream:
+        """Return a session's events as an answer. A checkpoint. Raises errors of the engine."""
+        server = self._server
+        followed = await self._methods.follow(params, Caller(login.name, login))
+        subscription = Subscription("s1", params, followed, share=server.share)
+        stream = EventStream(subscription, server.with_clients(followed.result.head), now=server.now)
+
+        async def write(send: SendPiece) -> None:
+            if server.draining.over.is_set():
+                return
+            server.clients.streams[stream] = login
+            try:
+                await stream.write(send)
+            except EngineError as error:
+                # The answer has begun, so it can only end; the client comes back, and is told.
+                self.incident(error)
+            finally:
+                del server.clients.streams[stream]
+
+        return Stream(write=write, content_type=CONTENT_TYPE, fields=FIELDS)
+
+    async def metrics_text(self) -> str:
+        """Return all metrics, as Prometheus has them. A checkpoint."""
+        engine = await self._sample_engine()
+        return self._server.metrics.text([*engine, *self._samples()])
+
+    def _samples(self) -> Iterator[Sample]:
+        for status, count in self._methods.status().sessions.items():
+            yield "engine_sessions", (status,), count
+        yield from self._server.clients.samples()
