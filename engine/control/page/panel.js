@@ -90,7 +90,8 @@ export class Panel {
   /** Hand events to the lanes. */
   feed(item) {
     if (!this.lanes || !item) return;
-    if (item.type === "resync") this.lanes.reset(this.context.log.loadedEvents());
+    // Of what was left out because of its size, the lanes need the rest.
+    if (item.type === "resync" || item.type === "elided") this.#loadLanes();
     else if ("session_id" in item) this.lanes.feed([item]);
   }
 
@@ -112,7 +113,22 @@ export class Panel {
       onOpenCall: (_session, call) => this.context.showCall(call),
       letterKeys: () => looks.letters,
     });
-    this.lanes.feed(this.context.log.loadedEvents());
+    await this.#loadLanes();
+  }
+
+  /** Draw what is loaded; then, once it is there, also what the lanes need and the transcript does not. */
+  async #loadLanes() {
+    const { lanes, context } = this;
+    const { log, session } = context;
+    const loaded = () => [...log.loadedEvents()].filter((event) => "session_id" in event);
+    lanes.reset([...loaded(), ...endingOf(log, session.id)]);
+    try {
+      const { loadRecord } = await import("./lanes/load-record.js");
+      const record = await loadRecord((method, params) => session.client.call(method, params), session.id, [...log.loadedEvents()]);
+      if (this.lanes === lanes) lanes.reset([...record, ...loaded(), ...endingOf(log, session.id)]);
+    } catch (error) {
+      lanes.remark(`Some of it could not be loaded: ${error.message}`);
+    }
   }
 
   async #changes() {
@@ -200,4 +216,11 @@ function usageNode(usage, spent) {
     h("h3", {}, icon("gauge"), "Spent in this session"),
     h("dl", {}, ...facts.flatMap(([name, number]) => [h("dt", {}, name), h("dd", {}, `${tokens(number)} tokens`)]), ...(cost(spent) ? [h("dt", {}, "Cost"), h("dd", {}, cost(spent))] : [])),
   );
+}
+
+/** What ends the running turn, as the event that announced it: whoever comes later does not get that. */
+function endingOf({ ending, turn }, id) {
+  const time = ending?.at ?? ending?.time;
+  if (!turn || !time) return [];
+  return [{ ...ending, type: "turn_ending", session_id: id, turn_id: turn, path: [id], time, seq: null }];
 }

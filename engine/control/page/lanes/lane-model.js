@@ -138,7 +138,8 @@ export class LaneModel {
     const path = event.path ?? [];
     const above = path.length > 1 ? path[path.length - 2] : (session.parent?.session ?? "");
     const call = event.type === "turn_started" && event.call_id ? event.call_id : session.parent?.call;
-    return this.rows.get(callId(above, call ?? "")) ?? null;
+    // Where its call is not among the events, below the turn that runs it.
+    return this.rows.get(callId(above, call ?? "")) ?? this.sessions.get(above)?.turn ?? null;
   }
 
   /** The row of a call; of a half loaded session one without a beginning. @returns {Row} */

@@ -1,6 +1,7 @@
 /** The lanes on the page: scrolling, zooming, folding, the focus, and drawing what is in view. */
 
 import { h, s } from "../dom.js";
+import { visible } from "../text.js";
 import { HEAD, xOf } from "./geometry.js";
 import { LaneModel } from "./lane-model.js";
 import { showDetails } from "./lanes-details.js";
@@ -69,7 +70,8 @@ export class LanesView {
     this.details = h("div", { class: "lanes-details" });
     this.toolbar = makeToolbar(this);
     this.empty = h("p", { class: "lanes-empty" }, "Nothing has run yet.");
-    this.root = h("section", { class: "lanes", "aria-label": "Lanes" }, this.toolbar.root, this.empty, this.scroller, this.table.root, this.details, this.toolbar.legend);
+    this.remarks = h("p", { class: "lanes-remark", role: "status", hidden: true });
+    this.root = h("section", { class: "lanes", "aria-label": "Lanes" }, this.toolbar.root, this.remarks, this.empty, this.scroller, this.table.root, this.details, this.toolbar.legend);
     parent.append(this.root);
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     this.scroller.addEventListener("wheel", (event) => this.#wheel(event), { passive: false });
@@ -96,6 +98,7 @@ export class LanesView {
   reset(events) {
     this.model = new LaneModel();
     this.model.feedAll(events);
+    this.remark("");
     this.schedule();
   }
 
@@ -104,6 +107,12 @@ export class LanesView {
     const row = this.model.rows.get(`call ${session} ${call}`);
     if (row !== undefined) this.showRow(row);
     return row !== undefined;
+  }
+
+  /** Say something about the picture, until it begins again. @param {string} text */
+  remark(text) {
+    this.remarks.textContent = visible(text);
+    this.remarks.hidden = text === "";
   }
 
   /** Take it off the page. */
@@ -134,7 +143,7 @@ export class LanesView {
     this.lines = view.lines;
     this.toolbar.update();
     if (this.asTable) this.#drawTable(view);
-    else this.#drawPicture(view);
+    else if (view.width > 0) this.#drawPicture(view);
     showDetails(this, this.hovered || this.focus);
     if (view.live) this.drawLater(this.calm.matches || this.asTable ? CALM_FRAME : FRAME);
   }

@@ -177,7 +177,7 @@ function flags(view) {
     .map(({ row }) => {
       const x = xOf(view, row.ending.at);
       const text = visible(causeOf(row.ending));
-      const width = text.length * 6.3 + 14;
+      const width = text.length * 6.8 + 14;
       const left = Math.min(x, view.width - width - 4);
       return {
         tag: "g",
@@ -227,8 +227,13 @@ function columns(view) {
     if (to < view.gutter || from > view.width) return;
     const x = Math.round(Math.max(from, view.gutter));
     const last = shown.at(-1);
-    if (last === undefined || last.x !== x) shown.push({ x, level: each });
-    else if (each.running + each.queued > last.level.running + last.level.queued) last.level = each;
+    if (last === undefined || last.x < x) {
+      shown.push({ x, level: each });
+    } else {
+      if (each.running > last.level.running) last.level = each;
+      // A peak has its pixel; from the next one on, what it is then counts.
+      if (to > last.x + 1) shown.push({ x: last.x + 1, level: each });
+    }
     if (n === strip.length - 1) shown.push({ x: Math.round(to), level: none });
   });
   if (shown.length > 0 && shown.at(-1).level !== none) shown.push({ x: view.width, level: none });

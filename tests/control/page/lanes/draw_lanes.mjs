@@ -7,6 +7,7 @@
 //   {"events": [...], "keys": [...]}      the cells that these keys lead to, one after the other
 //   {"events": [...], "table": true}      the cells of the table
 //   {"events": [...], "jump": "failed"}   the rows that a jump goes through
+//   {"server": {...}, "loaded": [...]}    what is loaded from a server with these events, by session
 
 import { readFileSync } from "node:fs";
 import { gunzipSync } from "node:zlib";
@@ -14,13 +15,15 @@ import { gunzipSync } from "node:zlib";
 import { LaneModel } from "../../../../engine/control/page/lanes/lane-model.js";
 import { nextCell } from "../../../../engine/control/page/lanes/lanes-keys.js";
 import { tableCells } from "../../../../engine/control/page/lanes/lanes-table.js";
+import { loadRecord } from "../../../../engine/control/page/lanes/load-record.js";
 import { drawScene } from "../../../../engine/control/page/lanes/scene.js";
 import { longWaits, TimeScale, workSpans } from "../../../../engine/control/page/lanes/time-scale.js";
 import { linesOf, targets } from "../../../../engine/control/page/lanes/visible-rows.js";
 
-process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, "utf8")).map(answer)));
+process.stdout.write(JSON.stringify(await Promise.all(JSON.parse(readFileSync(0, "utf8")).map(answer))));
 
-function answer({ events, prefixes, cuts, page, view, keys, table, jump }) {
+function answer({ server, loaded, events, prefixes, cuts, page, view, keys, table, jump }) {
+  if (server !== undefined) return loadFrom(server, loaded);
   if (page !== undefined) return pictureOf(eventsIn(page));
   const model = new LaneModel();
   if (prefixes) return growth(events);
@@ -70,4 +73,16 @@ function walk(lines, keys) {
     focus = nextCell(whole ? key.slice(5) : key, whole, lines, focus) ?? focus;
     return focus;
   });
+}
+
+async function loadFrom(server, loaded) {
+  const ids = Object.keys(server);
+  const methods = {
+    events: ({ session_id: id, after, limit }) => {
+      const later = server[id].filter((event) => event.seq > after);
+      return { events: later.slice(0, limit), more: later.length > limit };
+    },
+    "session.list": ({ parent }) => ({ rows: ids.filter((id) => server[id][0].parent_id === parent).map((id) => ({ id })).reverse() }),
+  };
+  return loadRecord(async (method, params) => methods[method](params), ids[0], loaded);
 }

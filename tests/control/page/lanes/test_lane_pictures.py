@@ -181,6 +181,21 @@ def test_rest_of_a_session_has_a_picture(name: str) -> None:
         assert all(row["to"] is not None for row in rows_of(picture) if row["kind"] == "turn"), "its end is known"
 
 
+def test_page_loads_what_its_transcript_lacks() -> None:
+    # What the page of a session has: the last of its events, one of them only as a reference, and none of sub-agents.
+    journals = [documents(journal) for journal in played("nested").journals]
+    server = {journal[0]["session_id"]: journal for journal in journals}
+    *_, large, last = journals[0]
+    reference = {
+        "type": "elided",
+        "of": large["type"],
+        "seq": large["seq"],
+        "href": f"v1/sessions/{large['session_id']}/events",
+    }
+    record = draw(server=server, loaded=[reference, last])
+    assert draw(events=[*record, last]) == pictures("live")["nested"]
+
+
 # -- what the pictures show ------------------------------------------------------------------------------
 
 
