@@ -29,6 +29,8 @@ from engine.nursery.stream_parser import (
     StreamParser,
 )
 
+OnCallClosed = Callable[[CloseCall, str], None]
+
 
 @attrs.define(eq=False, repr=False, kw_only=True)
 class AnswerRecord:
@@ -47,7 +49,6 @@ class AnswerRecord:
     _message_id: MessageId = attrs.field(alias="message_id")
     model: str
     _on_call_opened: Callable[[CallId, PartId, str], None] = attrs.field(alias="on_call_opened")
-    _on_call_closed: Callable[[CloseCall, str], None] = attrs.field(alias="on_call_closed")
     has_content: bool = attrs.field(default=False, init=False)
     has_hosted_work: bool = attrs.field(default=False, init=False)
     ends_with_call: bool = attrs.field(default=False, init=False)
@@ -80,13 +81,14 @@ class AnswerRecord:
         """The last block of the visible text."""
         return self._texts[-1] if self._texts else ""
 
-    def feed(self, batch: Sequence[StreamEvent]) -> None:
+    def feed(self, batch: Sequence[StreamEvent], on_call_closed: OnCallClosed) -> None:
         """Record what was received. Not a checkpoint."""
-        self._carry_out(self._parser.feed(batch))
+        # Passed along and not kept: the step keeps this record, and a cycle of both would stay until a collection.
+        self._carry_out(self._parser.feed(batch), on_call_closed)
 
-    def end(self) -> None:
+    def end(self, on_call_closed: OnCallClosed) -> None:
         """Close the parts that are still open. Not a checkpoint."""
-        self._carry_out(self._parser.end())
+        self._carry_out(self._parser.end(), on_call_closed)
         self._is_over = True
 
     def restore(self, parts: Iterable[OpenPart]) -> None:
@@ -106,7 +108,7 @@ class AnswerRecord:
         for part_id in self._parts:
             self._journal.append(PartDiscarded(message_id=self._message_id, part_id=part_id, reason=reason))
 
-    def _carry_out(self, commands: Iterable[Command]) -> None:
+    def _carry_out(self, commands: Iterable[Command], on_call_closed: OnCallClosed) -> None:
         # One reading of the clock for a batch: deltas arrive by the thousand.
         now = self._clock.now()
         for command in commands:
@@ -120,7 +122,9 @@ class AnswerRecord:
                 case CloseBlock():
                     self._close_block(command)
                 case CloseCall():
-                    self._close_call(command)
+                    # After the part's end: the model's words come before what becomes of them, also in a record that is
+                    # cut short.
+                    on_call_closed(command, self._close_call(command))
                 case CloseItem():
                     self.has_content = self.has_hosted_work = True
                     self._end_part(
@@ -157,7 +161,8 @@ class AnswerRecord:
                 )
             )
 
-    def _close_call(self, command: CloseCall) -> None:
+    def _close_call(self, command: CloseCall) -> str:
+        """Record the call; return its arguments."""
         arguments = self._journal.log.open_text(command.part_id)
         self.has_content = True
         self._end_part(
@@ -170,8 +175,7 @@ class AnswerRecord:
                 complete=command.complete,
             )
         )
-        # After the part's end: the model's words come before what becomes of them, also in a record that is cut short.
-        self._on_call_closed(command, arguments)
+        return arguments
 
     def _end_part(self, part: TextPart | ReasoningPart | CallPart | ProviderPart) -> None:
         self._journal.append(PartEnded(message_id=self._message_id, part=part))

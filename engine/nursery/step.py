@@ -76,7 +76,6 @@ class Step:
             message_id=self._message_id,
             model=self.request.model,
             on_call_opened=self.ledger.announce,
-            on_call_closed=self._receive_call,
         )
 
     # -- the answer ---------------------------------------------------------------------
@@ -88,7 +87,7 @@ class Step:
             # A model that shields itself may still send when its turn is over.
             self._journal.dropped += len(batch)
         else:
-            self.answer.feed(batch)
+            self.answer.feed(batch, self._receive_call)
             self._apply_finish()
 
     @enable_ki_protection
@@ -102,7 +101,7 @@ class Step:
             return
         self.failure, self._is_interrupted = failure, is_interrupted
         if not self._journal.is_closed:
-            self.answer.end()
+            self.answer.end(self._receive_call)
             self._apply_finish()
             if failure is not None and not self.ledger.has_started:
                 # Nothing of the request has had an effect, so all of it can be sent again: keep it that way.

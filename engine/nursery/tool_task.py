@@ -6,6 +6,7 @@ KeyboardInterrupt and SystemExit propagate. Anything else, raised into the step'
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import attrs
@@ -79,7 +80,7 @@ async def _guarded(call: _Call) -> Outcome:
     if finding is None or finding.action != "nudge":
         return outcome
     # Before the nudge is added: our text would make the same result look like another one at the next repetition.
-    _note_result(call, outcome)
+    _note_result(call.run, call.entry, outcome)
     text = (
         f"{outcome.settlement.text}\n\n[You are going in circles: {finding.detail}. Do something else, or say what "
         "keeps you from it.]"
@@ -110,12 +111,12 @@ async def _may_repeat(call: _Call, finding: Finding) -> bool:
     return answer in {"once", "always"}
 
 
-def _note_result(call: _Call, outcome: Outcome) -> None:
+def _note_result(run: TurnRun, entry: CallEntry, outcome: Outcome) -> None:
     """Note the result of a call, so that the same call with the same result counts as a repetition. Not a checkpoint."""
-    seen = call.entry.seen
+    seen = entry.seen
     if seen is not None and outcome.engine_failed:
         # A store that is down fails every call, whatever the model tries: that is no loop of the model's.
-        call.run.state.repetition.forget(seen)
+        run.state.repetition.forget(seen)
     elif seen is not None:
         seen.note(outcome.settlement, outcome.produced)
 
@@ -151,8 +152,9 @@ class _Call:
         prepared = self.entry.prepared
         # The arguments after repair, as they will run: hooks and rules must not judge another text.
         self._arguments = prepared.text if isinstance(prepared, Prepared) else self.entry.arguments
+        # Not a method of this object: a cycle of both would stay until a collection.
         self.permission = CallPermission(
-            self.run, self._step, self.entry, lambda refused: self.settle(Outcome(settlement=refused))
+            self.run, self._step, self.entry, partial(_settle_refused, self.run, self._step, self.entry)
         )
         self._host = ToolHost(self.run, self._step, self.entry, self.permission)
 
@@ -198,15 +200,8 @@ class _Call:
     def spills(self) -> Spills | None:
         return self._host.spills
 
-    @enable_ki_protection
     def settle(self, outcome: Outcome) -> None:
-        # Before the ledger: once the call is settled, the step may close and the turn's summary be made. Both notes are
-        # harmless if another settlement was first.
-        _note_result(self, outcome)
-        self.run.note_changes(self.entry.call_id, outcome.changed, may_have=self.entry.may_change)
-        self._step.ledger.settle(self.entry, outcome.settlement, outcome.modify)
-        if outcome.stop is not None:
-            self.demand_stop(outcome.stop)
+        _settle(self.run, self._step, self.entry, outcome)
 
     def stale(self, prepared: Prepared) -> Settlement | None:
         # The turn's tools as of now, not the request's: the host may have replaced them since, to take one away.
@@ -259,11 +254,30 @@ class _Call:
         self._step.remark(self.entry, f"[{source}, about {self.entry.tool_name}] {text}")
 
     def demand_stop(self, reason: str) -> None:
-        # The first reason stays: calls that run at the same time may all demand it.
-        if self.run.state.prevented is None:
-            self.run.state.prevented = reason
+        _demand_stop(self.run, reason)
 
     def _record(self, event: CallChanged) -> None:
         """Record it, unless the call is settled: a hook that shields itself may outlive its call."""
         if not self.entry.is_settled:
             self.run.journal.append(event)
+
+
+@enable_ki_protection
+def _settle(run: TurnRun, step: Step, entry: CallEntry, outcome: Outcome) -> None:
+    # Before the ledger: once the call is settled, the step may close and the turn's summary be made. Both notes are
+    # harmless if another settlement was first.
+    _note_result(run, entry, outcome)
+    run.note_changes(entry.call_id, outcome.changed, may_have=entry.may_change)
+    step.ledger.settle(entry, outcome.settlement, outcome.modify)
+    if outcome.stop is not None:
+        _demand_stop(run, outcome.stop)
+
+
+def _settle_refused(run: TurnRun, step: Step, entry: CallEntry, refused: Settlement) -> None:
+    _settle(run, step, entry, Outcome(settlement=refused))
+
+
+def _demand_stop(run: TurnRun, reason: str) -> None:
+    # The first reason stays: calls that run at the same time may all demand it.
+    if run.state.prevented is None:
+        run.state.prevented = reason
