@@ -231,7 +231,10 @@ class EngineReads:
         """Return a session, wherever it is. A checkpoint. Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`."""
         live = self._runtime.sessions.by_id.get(SessionId(session_id))
         if live is not None:
-            return SessionRecord(live, undecoded_events(live.journal), live.journal.snapshot())
+            events, state = undecoded_events(live.journal), live.journal.snapshot()
+            # Not the end of a turn that is not in the store yet: cursors don't see it either, and the turn is still busy.
+            del events[state.seq :]
+            return SessionRecord(live, events, state)
         stored = await self._runtime.services.store.read(SessionId(session_id))
         return SessionRecord(None, stored.events, stored.state)
 

@@ -154,7 +154,8 @@ class HttpApi:
     async def _run(self, route: RpcRoute, login: Login) -> Mapping[str, Json]:
         """Return the answer of the protocol."""
         frame = {"jsonrpc": "2.0", "id": 1, "method": route.method, "params": dict(route.params)}
-        text = await self._api.run_frame(to_json_text(frame), login)
+        # Not as ASCII: escapes would make a body of another script three times as long, and too long.
+        text = await self._api.run_frame(json.dumps(frame, ensure_ascii=False), login)
         assert text is not None  # it answers a request
         return cast("Mapping[str, Json]", json.loads(text))
 
@@ -363,7 +364,9 @@ def _revalidated(head: RequestHead, answer: Response) -> Response:
 
 def _problem(status: int, detail: str, facts: Mapping[str, Json], fields: Fields) -> Response:
     """Return an error as RFC 9457 has it, with the kind of the protocol's table where it has one."""
-    document = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, **facts}
+    # `status` is the number here; a fact of that name is what the session, or the model's host, was doing.
+    named = {f"{facts['kind']}_status" if name == "status" else name: value for name, value in facts.items()}
+    document = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail, **named}
     body = to_json_text(document).encode()
     return Response(status=status, body=body, content_type="application/problem+json", fields=(*_NO_STORE, *fields))
 

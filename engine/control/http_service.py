@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, final
 
+import attrs
 import trio
 
 from engine.control.control_methods import Caller, Documents, Methods
@@ -77,7 +78,9 @@ class HttpService:
     async def run_frame(self, frame: str | bytes, login: Login) -> str | None:
         """Run the requests of a frame; return the answer. A checkpoint."""
         count = partial(self._server.metrics.add, "engine_control_requests_total")
-        side = ServerSide.of(self.limits, largest=_LARGEST_BODY, count=count)
+        # The body was measured on arrival; the addresses of HTTP add a method to it.
+        limits = attrs.evolve(self.limits, message_bytes=2 * self.limits.message_bytes)
+        side = ServerSide.of(limits, largest=_LARGEST_BODY, count=count)
         side.welcome(login.role)
         incoming = side.receive(frame)
         answers = list(incoming.sends)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import MutableSequence
 from copy import copy
 
 from engine.core.events import Durable
@@ -19,6 +19,6 @@ def find_answer(journal: Journal, request_id: RequestId) -> Answered | None:
     return journal._root._answers.find(request_id)
 
 
-def undecoded_events(journal: Journal) -> Sequence[Durable]:
+def undecoded_events(journal: Journal) -> MutableSequence[Durable]:
     """Return all durable events of a session; those of a restored one are decoded when they are read."""
     return copy(journal._durable)
