@@ -299,6 +299,28 @@ async def play_turns() -> Recorded:
     return await recorded(w, seen)
 
 
+HOSTILE: Final = "</script><img src=x onerror='window.hostile=1'><b>bold</b>\u202egnp.exe \x1b[31m"
+
+
+async def play_hostile() -> Recorded:
+    """Names, arguments, results and prompts that would do something if any of it were taken for more than text."""
+    script: Script = {
+        HOSTILE: [
+            [
+                *text(HOSTILE),
+                *does("read", HOSTILE, 0.5, key="1"),
+                *call(HOSTILE, {"x": HOSTILE}, id="2"),
+                *done("calls"),
+            ],
+            [*text("done"), *done()],
+        ]
+    }
+    async with watched(script) as (w, seen):
+        async with w.session.prompt(HOSTILE, by=HOSTILE) as turn:
+            await turn.wait()
+    return await recorded(w, seen)
+
+
 async def recorded(w: World, seen: list[Durable | Live]) -> Recorded:
     """Return what was recorded, with what the store has."""
     ids = list(dict.fromkeys(event.session_id for event in seen))

@@ -33,7 +33,8 @@ export function drawScene(view) {
   const focused = lines.findIndex((line) => view.focus.startsWith(`${line.row.id}|`));
   const shown = lines.slice(first, last + 1);
   // The focused element must stay in the document, also while it is scrolled out of view.
-  if (focused >= 0 && (focused < first || focused > last)) shown.push(lines[focused]);
+  if (focused >= 0 && focused < first) shown.unshift(lines[focused]);
+  if (focused > last) shown.push(lines[focused]);
   return [
     group("stripes", "rows", shown.filter(({ row }) => row.kind === "turn").map((each) => stripe(view, each))),
     group("back", "plot", [...grid(view), ...bands(view)]),
