@@ -213,7 +213,8 @@ class Page:
         end = trio.current_time() + seconds
         while True:
             try:
-                value = await self.js(expression)
+                # A node has no value of its own.
+                value = await self.js(f"((found) => found instanceof Node || found)({expression})")
             except ProtocolError:
                 value = None  # it may look at what is not there yet
             if value:

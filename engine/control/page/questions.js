@@ -92,7 +92,7 @@ class Card {
     setTimeout(() => this.node.classList.remove("is-guarded"), GUARD_MS);
     this.#attend();
     this.attending = setInterval(() => this.#attend(), (ATTEND_SECONDS - 5) * 1000);
-    announce(`A question: ${heading}. Alt Q goes there.`);
+    announce(`A question: ${heading} Alt Q goes there.`);
   }
 
   /** Show others that somebody looks at it, while the page is seen. */

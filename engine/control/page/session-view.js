@@ -219,7 +219,8 @@ export class SessionView {
   // -- what people do --------------------------------------------------------------------------
 
   attend(requestId, seconds) {
-    if (this.mayAnswer()) this.session.call("attend", { request_id: requestId, seconds }).catch(() => {});
+    // It is only a courtesy to others: whether it fails does not matter.
+    if (this.mayAnswer()) this.app.client.call("attend", { request_id: requestId, seconds }).catch(() => {});
   }
 
   async cancel() {

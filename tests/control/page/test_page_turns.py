@@ -1,0 +1,240 @@
+"""Turns in the page: a real server, real tools, a scripted model, Chromium."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from engine.testing.script import Pause, call, done, reasoning, text
+from tests.support.served_page import ServedPage, served_page
+
+pytestmark = [pytest.mark.os, pytest.mark.slow]
+
+# A question does nothing for a moment after it has appeared.
+GUARDED = "!document.querySelector('.question.is-guarded')"
+MARKDOWN = "## Found\n\nIt was `here`:\n\n```python\nx = 1\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"
+
+
+async def answer(shown: ServedPage, words: str) -> None:
+    await shown.page.wait(f"document.querySelector('.question') && {GUARDED}")
+    await shown.page.click(".question-actions button", words)
+
+
+async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> None:
+    edit = {"path": "a.py", "old_string": "x = 1\n", "new_string": "x = 2\n"}
+    script = [
+        [*reasoning("Let me see."), *text("I look first."), *call("read", {"path": "a.py"}, id="c1"), *done("calls")],
+        [*call("edit", edit, id="c2"), *done("calls")],
+        [*text(MARKDOWN, pieces=9), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        (shown.project / "a.py").write_text("x = 1\n")
+        await shown.open_session()
+        await page.text("Nothing has been said yet")
+        await shown.prompt("Change it.")
+        await page.text("Allow edit to change this file?")
+        # The difference is shown before it is made, with the word that changes.
+        assert await page.js("[...document.querySelectorAll('.question mark')].map((each) => each.textContent)") == [
+            "1",
+            "2",
+        ]
+        assert (shown.project / "a.py").read_text() == "x = 1\n"
+        assert "(1)" in await page.js("document.title")
+        await answer(shown, "Allow once")
+        await page.text("Done")
+        assert (shown.project / "a.py").read_text() == "x = 2\n"
+        assert await page.js("document.querySelector('.markdown table').rows.length") == 2
+        await page.wait("document.querySelector('.code-block .code-number')?.textContent === '1'")
+        assert await page.js("document.querySelectorAll('.question').length") == 0
+        await page.click("summary", "edit")
+        await page.text("Allowed once")
+        await page.click(".end-actions button", "Changes")
+        await page.wait("document.querySelector('.panel .diff-added')")
+        await page.click(".end-actions button", "Undo this turn")
+        await page.text("The turn above was undone.")
+        assert (shown.project / "a.py").read_text() == "x = 1\n"
+        # What was undone can be written again.
+        assert await page.js("document.querySelector('.composer-field').value") == "Change it."
+
+
+async def test_cancel_in_a_running_tool(tmp_path: Path, browser_address: str) -> None:
+    script = [[*text("I wait."), *call("bash", {"command": "echo begun; sleep 300"}, id="c1"), *done("calls")]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        await shown.open_session()
+        await shown.prompt("Wait.")
+        await shown.page.wait("document.querySelector('.call-facts')?.textContent.includes('running')")
+        await shown.page.key("Control+.")
+        await shown.page.text("Cancelled while tools ran")
+        assert "cancelled" in await shown.page.js("document.querySelector('.call-facts').textContent")
+        await shown.page.wait("document.querySelector('.status').textContent === 'Idle'")
+        await shown.page.click(".tab", "Lanes")
+        await shown.page.wait("document.querySelector('.lanes svg [data-cell]')")
+
+
+async def test_reload_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
+    words = "one two three "
+    script = [[*text(words * 5, id="a", pieces=5), Pause(3), *text("and the end", id="b"), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        session_id = await shown.open_session()
+        await shown.prompt("Count.")
+        await shown.page.text((words * 5).strip())
+        await shown.page.send("Page.reload")
+        await shown.page.text("and the end")
+        # Nothing is missing, nothing is there twice, and the address has kept no ticket.
+        parts = await shown.page.wait(
+            "document.querySelector('.row-end') && [...document.querySelectorAll('.text-part')].map((each) => each.innerText.trim())"
+        )
+        assert parts == [(words * 5).strip(), "and the end"]
+        assert await shown.page.js("location.hash") == f"#/s/{session_id}"
+
+
+async def test_another_client_answers_first(tmp_path: Path, browser_address: str) -> None:
+    script = [[*call("bash", {"command": "touch made"}, id="c1"), *done("calls")], [*text("Made."), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        session_id = await shown.open_session()
+        async with shown.browser.page(context=shown.page.context) as second:
+            # A second tab of the same browser needs no link: the first gives it the key.
+            await second.goto(f"{shown.url}/#/s/{session_id}")
+            await second.text("Nothing has been said yet")
+            await shown.prompt("Make it.")
+            await second.text("Allow bash to run this command?")
+            await shown.page.text("browser is looking at this")
+            await answer(shown, "Allow once")
+            await second.text("Made.")
+            assert await second.js("document.querySelectorAll('.question').length") == 0
+            await second.click("summary", "bash")
+            await second.text("Allowed once by browser")
+
+
+async def test_what_is_typed_survives_a_lost_connection(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("I am here."), *done()]) as shown:
+        page = shown.page
+        await shown.open_session()
+        shown.line.cut()
+        await page.text("No connection since")
+        assert await page.js("document.querySelector('.frame').classList.contains('is-stale')")
+        await page.click(".composer-field")
+        await page.type("Are you there?")
+        assert await page.js("document.querySelector('.composer-buttons .primary').disabled")
+        shown.line.is_cut = False
+        await page.send("Page.reload")
+        await page.wait("document.querySelector('.composer-field')?.value === 'Are you there?'")
+        await page.click(".composer-buttons .primary")
+        await page.text("I am here.")
+        page.errors.clear()  # the browser reports each request that failed
+
+
+async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
+    script = [[*text("Before.", id="a"), Pause(3), *text("After.", id="b"), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Go on.")
+        await page.text("Before.")
+        await page.js("globalThis.before = document.querySelector('.text-part')")
+        shown.line.cut()
+        await page.text("No connection since")
+        shown.line.is_cut = False
+        await page.click("button", "Try now")
+        await page.text("After.")
+        assert await page.js("document.querySelectorAll('.text-part').length") == 2
+        # What was drawn is still the same node: the page has not begun again.
+        assert await page.js("globalThis.before === document.querySelector('.text-part')")
+        page.errors.clear()
+
+
+async def test_message_sent_without_a_connection_is_sent_once(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("Once."), *done()]) as shown:
+        page = shown.page
+        await shown.open_session()
+        await page.click(".composer-field")
+        await page.type("Say it.")
+        shown.line.cut()
+        # It goes out at the moment in which the connection ends.
+        await page.js(
+            "document.querySelector('.composer-field').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}))"
+        )
+        await page.text("No connection since")
+        shown.line.is_cut = False
+        await page.text("Once.")
+        assert await page.js("document.querySelectorAll('.row-input').length") == 1
+        assert await page.js("document.querySelectorAll('.pending-entry').length") == 0
+        page.errors.clear()
+
+
+async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
+    script = [
+        [*text("Working."), *call("bash", {"command": "sleep 4"}, id="c1"), *done("calls")],
+        [*text("Steered."), *done()],
+        [*text("Second."), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Begin.")
+        await page.wait("document.querySelector('.call-facts')?.textContent.includes('running')")
+        await shown.prompt("Only the tests.")
+        await page.click(".composer-field")
+        await page.type("Then the docs.")
+        await page.key("Control+Enter")
+        await page.wait("document.querySelectorAll('.queued-entry').length === 2")
+        # A queued message can be taken back, and sent again.
+        await page.click(".queued-entry:last-child button", "Edit")
+        await page.wait("document.querySelector('.composer-field').value === 'Then the docs.'")
+        await page.wait("document.querySelectorAll('.queued-entry').length === 1")
+        await page.key("Control+Enter")
+        await page.text("Second.")
+        heads = await page.js(
+            "[...document.querySelectorAll('.row-input .row-head')].map((each) => each.firstChild.data)"
+        )
+        assert heads == ["You", "Sent while it worked", "From the queue"]
+
+
+async def test_question_of_a_tool(tmp_path: Path, browser_address: str) -> None:
+    choices = [{"label": "SQLite"}, {"label": "PostgreSQL", "description": "a server"}]
+    asked = {"questions": [{"question": "Which database?", "choices": choices}]}
+    script = [[*call("question", json.dumps(asked), id="c1"), *done("calls")], [*text("So be it."), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        await shown.open_session()
+        await shown.prompt("Ask.")
+        await shown.page.text("Which database?")
+        await shown.page.click(".choice", "PostgreSQL")
+        await answer(shown, "Answer")
+        await shown.page.text("So be it.")
+        await shown.page.click("summary", "question")
+        await shown.page.text("Answered by browser: PostgreSQL")
+
+
+async def test_refused_with_an_explanation(tmp_path: Path, browser_address: str) -> None:
+    script = [[*call("bash", {"command": "rm -rf /tmp/x"}, id="c1"), *done("calls")], [*text("I leave it."), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        await shown.open_session()
+        await shown.prompt("Clean up.")
+        await answer(shown, "Refuse and explain")
+        await shown.page.type("Leave that folder.")
+        await shown.page.wait("document.activeElement.value === 'Leave that folder.'")
+        await trio.sleep(0.5)
+        await shown.page.click(".question-form button", "Refuse and send")
+        await shown.page.text("I leave it.")
+        await shown.page.click("summary", "bash")
+        await shown.page.text("Refused by browser: Leave that folder.")
+
+
+async def test_files_are_uploaded_with_a_prompt(tmp_path: Path, browser_address: str) -> None:
+    pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    async with served_page(tmp_path, browser_address, [*text("I see it."), *done()]) as shown:
+        page = shown.page
+        await shown.open_session()
+        await page.js(
+            "(() => { const data = new DataTransfer();"
+            f" data.items.add(new File([Uint8Array.from(atob('{pixel}'), (c) => c.charCodeAt(0))], 'dot.png', {{type: 'image/png'}}));"
+            " document.querySelector('.composer-field').dispatchEvent(new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})); })()"
+        )
+        await page.wait("document.querySelector('.chip-ready')")
+        await shown.prompt("What is this?")
+        await page.text("I see it.")
+        assert await page.wait("document.querySelector('.row-input img.media')?.naturalWidth") == 1
