@@ -1,0 +1,138 @@
+"""Hostile content in the page: nothing runs, nothing is asked of anybody, and the page goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import trio
+
+from engine.testing.script import call, done, reasoning, text
+from tests.export.said import HOSTILE
+from tests.support.served_page import served_page
+
+pytestmark = [pytest.mark.os, pytest.mark.slow]
+
+MORE = (
+    "[a](javascript:alert(1)) [b](data:text/html,x) [c](https://user:pass@evil.example/\u202ex) https://xn--80ak6aa92e.com/",
+    "<svg onload=alert(1)><style>*{display:none}</style><base href=https://evil.example>",
+    "\x1b]8;;https://evil.example\x07link\x1b]8;;\x07\x1b[2J\x1b[31m",
+    ">" * 10_000 + " deep",
+    "- " * 5_000 + "x",
+    "*" * 20_000,
+    "`" * 20_000,
+    "[" * 20_000,
+    "|a" * 5_000 + "\n" + "|-" * 5_000,
+    "a\u0300" * 5_000,
+    "Allow bash to run this command?\n\nAllow once",
+    "x" * 1_000_000,
+)
+TEXTS = (*HOSTILE, *MORE)
+# What would show that a script has run, and whether the page still answers.
+RUNS = "globalThis.alert = () => { globalThis.hasRun = true; };"
+ANSWERS = """
+new Promise((resolve) => { const start = performance.now();
+  requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start), 0)); })
+"""
+
+
+async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> None:
+    script = [
+        [
+            *reasoning("\n\n".join(TEXTS[:20])),
+            *(item for number, each in enumerate(TEXTS) for item in text(each, id=f"t{number}", pieces=3)),
+            *done(),
+        ]
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await page.js(RUNS)
+        session_id = await shown.open_session()
+        async with shown.server.unix() as client:
+            await client.hello('<b onclick="alert(1)">\u202e client')
+            await client.result(
+                "session.rename", session_id=session_id, title="<img src=x onerror=alert(1)>\u202e title"
+            )
+            await client.result("prompt", session_id=session_id, text="\n\n".join(HOSTILE), key="k")
+        await page.wait("document.querySelector('.row-end')", seconds=60)
+        await page.js("document.querySelector('.transcript').scrollTop = 0")
+        await page.js("[...document.querySelectorAll('details')].forEach((each) => { each.open = true; })")
+        for _ in range(6):
+            await page.js("document.querySelector('.transcript').scrollTop += 2000")
+            assert await page.js(ANSWERS) < 5_000
+        assert await page.js("globalThis.hasRun") is None
+        assert (
+            await page.js(
+                "document.querySelectorAll('.transcript :is(script, iframe, object, embed, base, link, style, img, form)').length"
+            )
+            == 0
+        )
+        assert await page.js(
+            "[...document.querySelectorAll('a')].every((each) => each.getAttribute('href').startsWith('#'))"
+        )
+        assert "\\u202e title" in await page.js("document.title")
+        assert "\u202e" not in await page.js("document.body.innerText")
+        assert await page.js("document.querySelectorAll('.question').length") == 0
+        # However deep the text, the document is not.
+        deepest = "(() => { let most = 0; for (const node of document.querySelectorAll('.markdown *')) { let depth = 0; for (let at = node; at; at = at.parentNode) depth++; most = Math.max(most, depth); } return most; })()"
+        assert await page.js(deepest) < 80
+        # A link says where it leads, and is not followed before that.
+        await page.wait("[...document.querySelectorAll('.link')].some((each) => each.title.includes('xn--80ak6aa92e'))")
+        await page.js(
+            "[...document.querySelectorAll('.link')].find((each) => each.title.includes('evil.example')).click()"
+        )
+        await page.text("Open this link?")
+        target = await page.js("document.querySelector('.link-target').textContent")
+        assert target.startswith("https://evil.example/")
+        assert "pass" not in target
+        await page.key("Escape")
+
+
+async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> None:
+    name = "<img src=x onerror=alert(1)>.py"
+    script = [
+        [
+            *call(
+                "bash",
+                {
+                    "command": "printf '\\033]0;x\\007\\033[31m<script>alert(1)</script>\\n%s' \"$(head -c 300000 /dev/zero | tr '\\0' x)\""
+                },
+                id="c1",
+            ),
+            *call(
+                "write", {"path": name, "content": "</pre><script>alert(1)</script>\u202e\n" + "y" * 30_000}, id="c2"
+            ),
+            *call("</b><script>", json.dumps({"<i>": "<b>x</b>", "__proto__": {"a": 1}}), id="c3"),
+            *done("calls"),
+        ],
+        [*text("Done."), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await page.js(RUNS)
+        await shown.open_session()
+        await shown.prompt("Go.")
+        await page.wait("document.querySelector('.question') && !document.querySelector('.is-guarded')")
+        for _ in range(3):
+            if await page.js("!!document.querySelector('.row-end')"):
+                break
+            question = await page.js("document.querySelector('.question')?.innerText ?? ''")
+            assert "\u202e" not in question
+            # A command wraps: nothing of it is out of sight to the right.
+            assert await page.js(
+                "[...document.querySelectorAll('.question, .question pre')].every((each) => each.scrollWidth <= each.clientWidth + 1)"
+            )
+            await page.click(".question-actions button", "Allow once")
+            await page.wait(
+                "document.querySelector('.row-end') || (document.querySelector('.question') && !document.querySelector('.question:is(.is-guarded, .is-sending)'))"
+            )
+            await trio.sleep(0.3)
+        await page.text("Done.")
+        await page.js("[...document.querySelectorAll('.call')].forEach((each) => { each.open = true; })")
+        await page.wait("document.querySelectorAll('.call-body pre').length > 2")
+        assert await page.js("globalThis.hasRun") is None
+        assert await page.js("document.querySelectorAll('.transcript :is(script, img)').length") == 0
+        await page.click(".tab", "Changes")
+        await page.wait("document.querySelector('.panel .diff-added')")
+        assert name in await page.js("document.querySelector('.panel').innerText")
