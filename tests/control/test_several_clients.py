@@ -1,0 +1,266 @@
+"""Several clients of one session, over the protocol: who answers, who asks, who cancels, and what each of them sees."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+
+from engine.control.token_file import add_token
+from engine.session.engine_options import PermissionOptions
+from engine.testing.harness import seed_scheduler
+from engine.testing.script import Answer, call, done, text
+from engine.testing.scripted_provider import ScriptedProvider
+from tests.session.test_sub_agents import DEEP, DONE, Script, agent_tools, by_prompt, task
+from tests.support.served_engine import Client, Server, served
+
+ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
+
+
+def scripted(script: Script) -> ScriptedProvider:
+    return ScriptedProvider([by_prompt(script)], repeat=True)
+
+
+async def clients(server: Server, stack: AsyncExitStack, *names: str) -> list[Client]:
+    found: list[Client] = []
+    for name in names:
+        client = await stack.enter_async_context(server.unix())
+        await client.hello(name)
+        found.append(client)
+    return found
+
+
+# -- answers -----------------------------------------------------------------------------
+
+
+async def answer_at_once(server: Server, folder: Path, count: int) -> None:
+    """Let clients answer one question at the same instant; check that one of them has, and that all others know."""
+    async with AsyncExitStack() as stack:
+        everybody = await clients(server, stack, *(f"client{number}" for number in range(count)))
+        watcher = everybody[0]
+        session_id = await watcher.new_session(folder)
+        await watcher.result("subscribe", session_id=session_id, at="start")
+        await watcher.result("prompt", session_id=session_id, text="Go", key="p1")
+        request_id = (await watcher.events_until("permission_asked"))[-1]["request_id"]
+        answers: dict[str, dict[str, Any]] = {}
+
+        async def answer(number: int, client: Client) -> None:
+            answers[f"client{number}"] = await client.call(
+                "permission.reply", session_id=session_id, request_id=request_id, answer="reject", feedback="No."
+            )
+
+        async with trio.open_nursery() as nursery:
+            for number, client in enumerate(everybody):
+                nursery.start_soon(answer, number, client)
+        (answered,) = [
+            event
+            for event in await watcher.events_until("turn_ended")
+            if event["type"] == "permission_answered" and event["request_id"] == request_id
+        ]
+        (winner,) = [name for name, reply in answers.items() if "result" in reply]
+        assert (answered["by"], answered["seq"]) == (winner, answers[winner]["result"]["seq"])
+        for name, reply in answers.items():
+            if name != winner:
+                assert (reply["error"]["code"], reply["error"]["data"]) == (
+                    -32007,
+                    {
+                        "kind": "already_settled",
+                        "retry": "no",
+                        "error": "AlreadyAnswered",
+                        "answer": "reject",
+                        "by": winner,
+                        "seq": answered["seq"],
+                    },
+                )
+
+
+def test_t8_two_answers_in_one_step(is_full: bool) -> None:
+    async def play(folder: Path) -> None:
+        async with served(folder, *ASKS, permissions=PermissionOptions()) as server:
+            await answer_at_once(server, folder, 2)
+
+    for seed in range(200 if is_full else 8):
+        with tempfile.TemporaryDirectory() as name:
+            seed_scheduler(seed)
+            trio.run(partial(play, Path(name)))
+
+
+async def test_t8_a_hundred_answers_at_once(tmp_path: Path) -> None:
+    async with served(tmp_path, *ASKS, permissions=PermissionOptions()) as server:
+        await answer_at_once(server, tmp_path, 100)
+
+
+async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
+    """In a sub-agent of a sub-agent: its question is in the head, answerable at the root, and its events come with their path."""
+    script: Script = {
+        "go": [[*task("middle"), *done("calls")], DONE],
+        "middle": [[*task("below"), *done("calls")], DONE],
+        "below": [[*task("last", tool="alone"), *done("calls")], DONE],
+        "last": [DONE],
+    }
+    opening: dict[str, Any] = {
+        "model": scripted(script),
+        "tools": agent_tools(),
+        "permissions": PermissionOptions(),
+        "settings": DEEP,
+    }
+    async with served(tmp_path, **opening) as server, AsyncExitStack() as stack:
+        ada, bob, eve = await clients(server, stack, "ada", "bob", "eve")
+        session_id, other = await ada.new_session(tmp_path), await ada.new_session(tmp_path, key="k2")
+        await ada.result("subscribe", session_id=session_id, at="start")
+        await eve.result("subscribe", session_id=other, at="start")
+        turn_id = (await ada.result("prompt", session_id=session_id, text="go", key="p1"))["turn_id"]
+        asked = (await ada.events_until("permission_asked"))[-1]
+        assert len(asked["path"]) == 3
+        # Whoever joins now learns of it before anything else, though no event comes.
+        head = (await bob.result("subscribe", session_id=session_id, at="now"))["head"]
+        assert head["asked"] == [asked]
+        assert (await bob.note())["params"]["head"]["asked"] == [asked]
+        listed = (await bob.result("asked"))["questions"]
+        assert [(row["session_id"], row["path"]) for row in listed] == [(session_id, asked["path"])]
+        await bob.result("permission.reply", session_id=session_id, request_id=asked["request_id"], answer="always")
+        waited = await ada.result("wait", session_id=session_id, turn_id=turn_id, timeout=30)
+        assert waited["result"]["stop_reason"] == "completed"
+        depths = Counter(len(event["path"]) for event in await bob.events_until("turn_ended"))
+        assert depths[3] > 0
+        # Nothing of it reaches who has not subscribed to it.
+        assert {note["method"] for note in eve.notes} <= {"head", "clients"}
+
+
+async def test_t9_question_is_seen_after_a_restart(tmp_path: Path) -> None:
+    permissions = PermissionOptions()
+    async with served(tmp_path, ASKS[0], permissions=permissions) as server, server.unix() as ada:
+        await ada.hello("ada")
+        session_id = await ada.new_session(tmp_path)
+        await ada.result("subscribe", session_id=session_id, at="start")
+        turn_id = (await ada.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        asked = (await ada.events_until("permission_asked"))[-1]
+    async with served(tmp_path, ASKS[1], permissions=permissions) as server, server.unix() as bob:
+        await bob.hello("bob")
+        subscribed = await bob.result("subscribe", session_id=session_id, at="now")
+        head = subscribed["head"]
+        assert (subscribed["mode"], head["parked"], head["status"]["type"]) == ("stored", True, "waiting")
+        assert head["turn"] == {"turn_id": turn_id, "input_id": "p1"}
+        assert [each["request_id"] for each in head["asked"]] == [asked["request_id"]]
+        question = {"session_id": session_id, "request_id": asked["request_id"], "answer": "reject", "feedback": "No."}
+        prompt = {"session_id": session_id, "text": "More", "key": "p2"}
+        for method, params in (("permission.reply", question), ("steer", {**prompt, "turn_id": turn_id})):
+            refused = (await bob.call(method, **params))["error"]["data"]
+            assert (refused["kind"], refused["turn_id"]) == ("parked", turn_id), method
+        assert (await bob.result("resume", session_id=session_id, key="r1"))["turn_id"] == turn_id
+        again = (await bob.events_until("permission_asked"))[-1]
+        assert again["request_id"] != asked["request_id"]
+        await bob.result("permission.reply", **{**question, "request_id": again["request_id"]})
+        assert (await bob.events_until("turn_ended"))[-1]["result"]["stop_reason"] == "completed"
+
+
+# -- equal rights ------------------------------------------------------------------------
+
+
+async def test_c1_all_clients_may_do_the_same(tmp_path: Path) -> None:
+    """Who made the session, and sent the prompt, has no more rights than others of its role."""
+    async with served(tmp_path, *ASKS) as server, AsyncExitStack() as stack:
+        ada, bob, eve = await clients(server, stack, "ada", "bob", "eve")
+        session_id = await ada.new_session(tmp_path)
+        for client in (ada, bob, eve):
+            await client.result("subscribe", session_id=session_id, at="start")
+        results: dict[str, dict[str, Any]] = {}
+
+        async def prompt(name: str, client: Client) -> None:
+            results[name] = await client.call("prompt", session_id=session_id, text=name, key=f"p-{name}")
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(prompt, "ada", ada)
+            nursery.start_soon(prompt, "bob", bob)
+        (winner,) = [name for name, reply in results.items() if "result" in reply]
+        (loser,) = {"ada", "bob"} - {winner}
+        turn_id = results[winner]["result"]["turn_id"]
+        refused = results[loser]["error"]["data"]
+        assert (refused["kind"], refused["turn_id"]) == ("busy", turn_id)
+        for client in (ada, bob, eve):
+            await client.events_until("call_started")
+        steered = await eve.result("steer", session_id=session_id, turn_id=turn_id, text="Be quick.", key="s1")
+        queued = await bob.result("queue", session_id=session_id, text="Then this.", key="q1")
+        head = (await ada.result("session.get", session_id=session_id))["head"]
+        assert head["turn"] == {"turn_id": turn_id, "input_id": f"p-{winner}"}
+        waiting = {each["input_id"]: (each["mode"], each["by"]) for each in head["queue"]}
+        assert waiting == {steered["input_id"]: ("steer", "eve"), queued["input_id"]: ("queue", "bob")}
+        assert (await ada.result("queue.remove", session_id=session_id, input_id="q1"))["removed"]
+        # The second cancel answers like the first, and changes nothing: all see one end, and who caused it.
+        first = await eve.result("cancel", session_id=session_id, turn_id=turn_id)
+        second = await ada.result("cancel", session_id=session_id, turn_id=turn_id)
+        assert first["state"] == "ending"
+        assert second["state"] in {"ending", "over"}
+        for client in (ada, bob, eve):
+            events = await client.events_until("turn_ended")
+            (ending,) = [event for event in events if event["type"] == "turn_ending"]
+            assert (ending["by"], ending["cause"]) == ("eve", "user")
+            assert first["until"] in {None, ending["until"]}
+
+
+async def test_t13_late_cancel_spares_the_next_turn(tmp_path: Path) -> None:
+    script: list[Answer] = [[*text("One."), *done()], *ASKS]
+    async with served(tmp_path, *script) as server, server.unix() as ada, server.unix() as bob:
+        await ada.hello("ada")
+        await bob.hello("bob")
+        session_id = await ada.new_session(tmp_path)
+        await ada.result("subscribe", session_id=session_id, at="start")
+        first = (await ada.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        await ada.events_until("turn_ended")
+        second = (await ada.result("prompt", session_id=session_id, text="On", key="p2"))["turn_id"]
+        assert await bob.result("cancel", session_id=session_id, turn_id=first) == {"state": "over", "until": None}
+        for method in ("cancel", "steer"):
+            extra = {} if method == "cancel" else {"text": "x", "key": "s1"}
+            stale = (await bob.call(method, session_id=session_id, turn_id="turn_none", **extra))["error"]["data"]
+            assert (stale["kind"], stale["current"]) == ("conflict", second)
+        await ada.events_until("call_started")
+        await bob.result("cancel", session_id=session_id, turn_id=second)
+        await ada.events_until("turn_ended")
+        # As it starts.
+        third = await ada.result("prompt", session_id=session_id, text="Again", key="p3")
+        await ada.result("cancel", session_id=session_id, turn_id=third["turn_id"])
+        ended = (await ada.events_until("turn_ended"))[-1]
+        assert ended["turn_id"] == third["turn_id"]
+
+
+# -- a setting that all share ------------------------------------------------------------
+
+
+async def test_c4_profile_is_shown_to_all(tmp_path: Path) -> None:
+    token = add_token(tmp_path / "run", "phone", "answer")
+    script: Script = {"Go": [[*task("x", tool="alone"), *done("calls")], DONE], "x": [DONE]}
+    async with (
+        served(tmp_path, permissions=PermissionOptions(), tools=agent_tools(), model=scripted(script)) as server,
+        server.unix() as ada,
+        server.unix() as bob,
+        server.websocket(token=token) as (phone, _),
+    ):
+        await ada.hello("ada")
+        await bob.hello("bob")
+        await phone.hello("phone")
+        session_id = await ada.new_session(tmp_path)
+        await ada.result("subscribe", session_id=session_id, at="start")
+        await ada.result("prompt", session_id=session_id, text="Go", key="p1")
+        await ada.events_until("permission_asked")
+        refused = await phone.call("session.configure", session_id=session_id, profile="full")
+        assert refused["error"]["data"]["kind"] == "forbidden"
+        unknown = await bob.call("session.configure", session_id=session_id, profile="all")
+        assert unknown["error"]["data"]["kind"] == "config"
+        changed = await bob.result("session.configure", session_id=session_id, profile="full")
+        events = await ada.events_until("turn_ended")
+        (configured,) = [event for event in events if event["type"] == "session_configured"]
+        assert (configured["profile"], configured["by"]) == ("full", "bob")
+        assert configured["seq"] <= changed["seq"]
+        # Whoever joins later sees it, until it is undone.
+        head = (await phone.result("subscribe", session_id=session_id, at="now"))["head"]
+        assert (head["profile"], head["profile_by"]) == ("full", "bob")
+        await ada.result("session.configure", session_id=session_id, profile=None)
+        head = (await phone.result("session.get", session_id=session_id))["head"]
+        assert (head["profile"], head["profile_by"]) == ("", "")
+        switched = await bob.call("model.set", session_id=session_id, model="none/such")
+        assert switched["error"]["data"]["kind"] == "config"
