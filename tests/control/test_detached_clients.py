@@ -94,7 +94,7 @@ async def leave_after(server: Server, folder: Path, count: int, **prompt: Any) -
     """Send a prompt, read so many events, and go; return the session."""
     async with server.unix() as client:
         await client.hello("ada")
-        session_id = await client.new_session(folder, key=f"k{count}")
+        session_id = await client.new_session(folder, key=f"leaves-{count}")
         await client.result("subscribe", session_id=session_id, at="start")
         await client.result("prompt", session_id=session_id, text="Go", key="p1", **prompt)
         await read_durable(client, count)
