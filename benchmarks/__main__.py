@@ -18,6 +18,7 @@ from benchmarks import (
     cancelled_runs,
     cancelling,
     context,
+    control,
     deltas,
     editing,
     encoding,
@@ -60,6 +61,7 @@ FIGURES: tuple[Figure, ...] = (
     snapshots.FIGURE,
     prompt.FIGURE,
     context.FIGURE,
+    control.FIGURE,
 )
 SHOWN = 40
 

@@ -24,7 +24,9 @@ from engine.control.protocol.server_side import Call, Incoming, ServerSide, note
 from engine.control.protocol.watch_methods import TickNote
 from engine.control.protocol.wire_converter import Params
 from engine.control.service.metrics import Metrics
+from engine.control.time_slots import TimeSlots
 from engine.control.transport.message_transport import STALLED, MessageTransport, TransportClosed
+from engine.control.transport.send_lock import SendLock
 from engine.core.ids import RequestId
 from engine.jsonrpc.rpc_messages import RpcId
 from engine.nursery.cleanup import close_bounded
@@ -101,10 +103,11 @@ class ClientConnection:
         connection_id: str,
         login: Login | None,
         since: float,
+        refusals: TimeSlots,
         peer: str = "",
         kind: str = "websocket",
     ) -> None:
-        """Make it of an open transport, which it closes."""
+        """Make it of an open transport, which it closes. *refusals* says when to read on after what was refused."""
         self.id = connection_id
         self.login = login
         self.peer = peer
@@ -115,12 +118,13 @@ class ClientConnection:
         self.attending: dict[RequestId, float] = {}
         self._transport = transport
         self._service = service
+        self._refusals = refusals
         self._side = ServerSide.of(service.limits, count=partial(service.metrics.add, "engine_control_requests_total"))
         self._scope = trio.CancelScope()
         self._close: tuple[int, str] = (1000, "")
         self._answers: deque[str] = deque()
         self._unread = 0
-        self._sending = trio.StrictFIFOLock()
+        self._sending = SendLock()
         self._running: dict[RpcId, trio.CancelScope] = {}
         self._nursery: trio.Nursery | None = None
         self._last_sent = self._last_received = trio.current_time()
@@ -218,6 +222,9 @@ class ClientConnection:
                 await self._flush()
                 self._close = (incoming.close, _REASONS[incoming.close])
                 return
+            if incoming.sends:
+                # A flood of nonsense is read slowly, over however many connections it comes.
+                await self._refusals.wait()
 
     def _handle(self, incoming: Incoming) -> None:
         """Start what a frame asks for. Not a checkpoint, so that pings are answered whatever the requests do."""

@@ -12,10 +12,12 @@ from engine.control.client_connection import RESTART, REVOKED, TOO_FAST, ClientC
 from engine.control.client_subscriptions import ClientSubscriptions
 from engine.control.credentials import Login
 from engine.control.event_stream import EventStream
+from engine.control.lingering_turns import Chain
 from engine.control.protocol.handshake import may
 from engine.control.service.metrics import Sample
 from engine.core.ids import SessionId
 
+_AT_ONCE: Final = 32
 _LAST_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.02
 
@@ -35,6 +37,9 @@ class ConnectedClients:
         self.most_of_a_token: int = most_of_a_token
         self.by_id: dict[str, ClientSubscriptions] = {}
         self.streams: dict[EventStream, Login] = {}
+        # Counted as they come and go: with ten thousand, to look at all of them each time would take minutes.
+        self._of_chain: Counter[Chain] = Counter()
+        self._of_token: Counter[str] = Counter()
         self._is_session_working = is_session_working
 
     def __iter__(self) -> Iterator[ClientConnection]:
@@ -53,10 +58,21 @@ class ConnectedClients:
 
     def is_full_for(self, login: Login) -> bool:
         """Return whether as many connections use a token as may."""
-        logins = [each.login for each in self if each.role is not None]
-        return [each.name for each in (*logins, *self.streams.values()) if each is not None].count(
-            login.name
-        ) >= self.most_of_a_token
+        streams = sum(each.name == login.name for each in self.streams.values())
+        return self._of_token[login.name] + streams >= self.most_of_a_token
+
+    def note_login(self, chain: Chain) -> None:
+        """Count a connection that has said hello. Not a checkpoint."""
+        self._of_chain[chain] += 1
+        self._of_token[chain[0]] += 1
+
+    def note_end(self, chain: Chain) -> bool:
+        """Count the end of such a connection; return whether it was the last of its chain. Not a checkpoint."""
+        for counts, key in ((self._of_chain, chain), (self._of_token, chain[0])):
+            counts[key] -= 1
+            if not counts[key]:
+                del counts[key]
+        return chain not in self._of_chain
 
     def samples(self) -> Iterator[Sample]:
         """Yield how many there are, as a metric."""
@@ -65,11 +81,20 @@ class ConnectedClients:
         for labels, count in counts.items():
             yield "engine_control_connections", labels, count
 
-    def announce(self, text: str, *, subscribed_only: bool = False) -> None:
-        """Send a notification to all, or to those with a subscription. Not a checkpoint."""
+    def announce(self, text: str) -> None:
+        """Send a notification to all. Not a checkpoint."""
         for client in self.by_id.values():
-            if client.connection.role is not None and (len(client) or not subscribed_only):
+            if client.connection.role is not None:
                 client.connection.send_soon(text)
+
+    async def announce_to_subscribers(self, text: str) -> None:
+        """Send a notification to those with a subscription, a few at a time. A checkpoint."""
+        for number, client in enumerate(tuple(self.by_id.values())):
+            if client.connection.role is not None and len(client):
+                client.connection.send_soon(text)
+            if number % _AT_ONCE == 0:
+                await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
 
     # -- their ends ----------------------------------------------------------------------------
 

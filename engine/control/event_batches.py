@@ -26,6 +26,7 @@ MOST_CHARACTERS: Final = 256 * 1024
 _MOST_OUTPUT: Final = 64 * 1024
 # Some more than one send, so that subscribers that are a few sends apart share the work.
 _KEPT_TEXTS: Final = 2048
+_KEPT_CHARACTERS: Final = 8 << 20
 
 Entry: TypeAlias = JournalEntry
 _DELTAS: Final = tuple(DELTAS.values())
@@ -39,8 +40,16 @@ class EventSource(Protocol):
         """Where it is."""
         ...
 
-    async def __anext__(self) -> Entry | Resync:
-        """Return the next event; if cancelled, it is returned next time. Raises `StopAsyncIteration` at the end."""
+    async def wait(self, *, durable: bool = False) -> bool:
+        """Wait until there is an event to return, or one of the record; False: there will be none."""
+        ...
+
+    def has_next(self, *, durable: bool = False) -> bool:
+        """Return whether there is an event now, or one of the record. Not a checkpoint."""
+        ...
+
+    def merge(self) -> int:
+        """Merge the deltas that are waiting, where that loses nothing; return how many. Not a checkpoint."""
         ...
 
     def try_next(self) -> Entry | Resync | None:
@@ -59,17 +68,12 @@ class EventTexts:
 
     def __init__(self) -> None:
         """Make it empty."""
-        # By identity: subscribers that keep up get the same object from the journal's tail.
-        self._texts: OrderedDict[int, tuple[Entry, str]] = OrderedDict()
+        self._texts: OrderedDict[object, tuple[Entry, str]] = OrderedDict()
+        self._size = 0
 
     def text(self, entry: Entry, elide: int) -> str:
         """Return the JSON of *entry*; of a reference, if it is longer than *elide* (0: never) or than any message."""
-        cached = self._texts.get(id(entry))
-        if cached is None or cached[0] is not entry:
-            cached = self._texts[id(entry)] = (entry, encode_event(entry))
-            if len(self._texts) > _KEPT_TEXTS:
-                self._texts.popitem(last=False)
-        text = cached[1]
+        text = self._encode(entry)
         # Deltas stay: they concatenate to the text of their part, and could not be fetched from elsewhere.
         elide = 0 if isinstance(entry, _DELTAS) else elide
         if len(text) <= min(elide or LARGEST_MESSAGE, LARGEST_MESSAGE // 2):
@@ -77,6 +81,35 @@ class EventTexts:
         after = (entry.seq or 1) - 1
         where = f"v1/sessions/{entry.session_id}/events?after={after}&limit=1" if entry.seq else ""
         return to_json_text(to_json(Elided(of=TAGS[type(entry)], seq=entry.seq, bytes=len(text), href=where)))
+
+    def _encode(self, entry: Entry) -> str:
+        # Subscribers that keep up get the same object from the journal; merged deltas are made for each of them.
+        key = _span(entry) if isinstance(entry, _DELTAS) else id(entry)
+        kept = self._texts.get(key)
+        if kept is not None and _is_same(kept[0], entry):
+            return kept[1]
+        text = encode_event(entry)
+        self._keep(key, entry, text)
+        return text
+
+    def _keep(self, key: object, entry: Entry, text: str) -> None:
+        replaced = self._texts.pop(key, None)
+        self._size += len(text) - (0 if replaced is None else len(replaced[1]))
+        self._texts[key] = (entry, text)
+        while self._size > _KEPT_CHARACTERS or len(self._texts) > _KEPT_TEXTS:
+            _, (_, oldest) = self._texts.popitem(last=False)
+            self._size -= len(oldest)
+
+
+def _span(delta: ev.Delta) -> object:
+    return delta.session_id, delta.part_id, delta.after, delta.offset, len(delta.text)
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    """Return whether one text serves both: of a merged delta, the time is that of its making."""
+    if isinstance(one, _DELTAS) and isinstance(other, _DELTAS):
+        return one.text == other.text
+    return one is other
 
 
 @attrs.define
@@ -110,11 +143,6 @@ class Batch:
     def is_full(self) -> bool:
         """Whether nothing more may be added."""
         return self.resync is not None or len(self.entries) >= MOST_EVENTS or self._size >= MOST_CHARACTERS
-
-    @property
-    def is_live(self) -> bool:
-        """Whether nothing in it is part of the record."""
-        return self.resync is None and all(map(is_live, self.entries))
 
     def add(self, entry: Entry | Resync) -> None:
         """Add an event; a delta that continues the last one is merged with it, and progress with older progress of its call."""

@@ -44,6 +44,8 @@ class SessionSource:
         self._watch: Watch | None = None
         self._cursor: Cursor | None = None
         self._must_resync = False
+        # Of the store, not taken yet.
+        self._next: JournalEntry | Resync | None = None
         self._position = self._at(record.state.seq)
         if record.live is not None:
             self._cursor = follow(record.live.journal, after)
@@ -68,51 +70,59 @@ class SessionSource:
         """Where it is."""
         return self._position if self._cursor is None else self._cursor.position
 
-    async def __anext__(self) -> JournalEntry | Resync:
-        """Return the next event. A checkpoint; if cancelled, it is returned next time.
+    async def wait(self, *, durable: bool = False) -> bool:
+        """Wait until there is an event, or one of the record, and return True; False: the engine has closed.
 
-        Raises `StopAsyncIteration` once the engine has closed, `JournalCorrupt`, `StoreError`.
+        A checkpoint; nothing is taken. Raises `JournalCorrupt`, `StoreError`.
         """
-        while True:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        while self._next is None:
             if self._cursor is None:
-                event = await self._next_stored()
-                if event is not None:
-                    return event
-                continue
-            try:
-                return await self._cursor.__anext__()
-            except StopAsyncIteration:
-                if self._engine.is_closed:
-                    raise
+                if not await self._look_into_store():
+                    return False
+            elif await self._cursor.wait(durable=durable):
+                return True
+            elif self._engine.is_closed:
+                return False
+            else:
                 # Only the session was closed: whoever opens it again, its events go on from here.
                 self._position, self._cursor, self._watch = self._cursor.position, None, None
+        return True
 
-    async def _next_stored(self) -> JournalEntry | Resync | None:
-        """Return the next event of the store; None: the session is open here now."""
+    async def _look_into_store(self) -> bool:
+        """Wait for an event of the store, or until the session is open here; return whether there can be one."""
         if self._must_resync:
-            resync = stored_resync(await self._reads.record(self._id), self._epoch)
-            self._must_resync, self._position, self._watch = False, self._at(resync.seq), None
-            return resync
+            self._next = stored_resync(await self._reads.record(self._id), self._epoch)
+            self._must_resync, self._watch = False, None
+            return True
         if self._watch is None:
             try:
                 self._watch = self._engine.watch_session(self._id, after=self._position.seq)
             except ConfigError:
-                raise StopAsyncIteration from None  # a host's own store: it can't be watched
-        while True:
-            with trio.move_on_after(_LOOK_AGAIN):
-                event = await self._watch.__anext__()
-                self._position = self._at(self._watch.seq)
-                return event
-            if self._engine.is_closed:
-                raise StopAsyncIteration
-            live = self._runtime.sessions.by_id.get(self._id)
-            if live is not None and not live.journal.is_closed:
-                self._cursor = follow(live.journal, self._position)
-                return None
+                return False  # a host's own store: it can't be watched
+        with trio.move_on_after(_LOOK_AGAIN):
+            self._next = await self._watch.__anext__()
+            return True
+        live = self._runtime.sessions.by_id.get(self._id)
+        if live is not None and not live.journal.is_closed:
+            self._cursor = follow(live.journal, self._position)
+        return not self._engine.is_closed
+
+    def has_next(self, *, durable: bool = False) -> bool:
+        """Return whether there is an event now, or one of the record. Not a checkpoint."""
+        return self._next is not None or (self._cursor is not None and self._cursor.has_next(durable=durable))
+
+    def merge(self) -> int:
+        """Merge the deltas that are waiting, where that loses nothing; return how many. Not a checkpoint."""
+        return 0 if self._cursor is None else self._cursor.merge()
 
     def try_next(self) -> JournalEntry | Resync | None:
         """Return the next event if there is one now. Not a checkpoint."""
-        return None if self._cursor is None else self._cursor.try_next()
+        if self._next is None:
+            return None if self._cursor is None else self._cursor.try_next()
+        event, self._next = self._next, None
+        self._position = self._at(event.seq or self._position.seq)
+        return event
 
 
 def stored_resync(record: SessionRecord, epoch: str) -> Resync:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, final
 
 import trio
@@ -11,10 +11,13 @@ import trio
 from engine.control.client_connection import ClientConnection
 from engine.control.protocol.server_methods import ClientsResult
 from engine.control.protocol.session_methods import ClientRow
+from engine.control.protocol.watch_methods import ClientsNote
 from engine.core.ids import RequestId
 
 # So that a client that reconnects does not flicker.
 SETTLING: Final = 2.0
+# In the head of a session, and in announcements.
+MOST_SHOWN: Final = 100
 
 
 @final
@@ -24,7 +27,7 @@ class Presence:
     def __init__(
         self,
         connections: Callable[[], Iterable[ClientConnection]],
-        announce: Callable[[tuple[ClientRow, ...]], None],
+        announce: Callable[[ClientsNote], Awaitable[None]],
     ) -> None:
         """Make it.
 
@@ -40,17 +43,15 @@ class Presence:
     @property
     def rows(self) -> tuple[ClientRow, ...]:
         """Who is connected."""
-        return tuple(
-            ClientRow(
-                client_id=each.id,
-                name=each.client_name,
-                role=each.role,
-                since=each.since,
-                attending=tuple(sorted(_attended(each))),
-            )
-            for each in self._connections()
-            if each.role is not None
-        )
+        return tuple(map(_row, self._logged_in()))
+
+    @property
+    def newest_rows(self) -> tuple[ClientRow, ...]:
+        """The newest of those who are connected: a thousand clients that get a thousand rows each would be a flood."""
+        return tuple([_row(each) for each in self._logged_in()[-MOST_SHOWN:]])
+
+    def _logged_in(self) -> list[ClientConnection]:
+        return [each for each in self._connections() if each.role is not None]
 
     @property
     def result(self) -> ClientsResult:
@@ -81,16 +82,27 @@ class Presence:
             self._changed = trio.Event()
             await trio.sleep(SETTLING)
             # A client that has only reconnected is the same, though its connection is a new one.
-            known = sorted((each.name, str(each.role), each.attending) for each in self.rows)
+            known = sorted((each.client_name, str(each.role), _attended(each)) for each in self._logged_in())
             if known != self._known:
                 self._known = [*known]
-                self._announce(self.rows)
+                await self._announce(ClientsNote(clients=self.newest_rows, more=max(0, len(known) - MOST_SHOWN)))
 
     def _next_end(self) -> float:
         """Return when the next user stops looking at a question."""
         now = trio.current_time()
         ends = (until for each in self._connections() for until in each.attending.values() if until > now)
         return min(ends, default=math.inf)
+
+
+def _row(connection: ClientConnection) -> ClientRow:
+    assert connection.role is not None
+    return ClientRow(
+        client_id=connection.id,
+        name=connection.client_name,
+        role=connection.role,
+        since=connection.since,
+        attending=tuple(sorted(_attended(connection))),
+    )
 
 
 def _attended(connection: ClientConnection) -> list[RequestId]:

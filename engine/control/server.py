@@ -49,11 +49,14 @@ from engine.control.service.audit_log import audit
 from engine.control.service.draining import ServerDrain
 from engine.control.service.metrics import Metrics
 from engine.control.subscription import SubscriptionShare
+from engine.control.time_slots import TimeSlots
 from engine.control.transport.message_transport import STALLED, MessageTransport
 from engine.core.ids import RequestId, SessionId
 from engine.core.version import __version__
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
+# Of all clients together: about a tenth of a core.
+_REFUSALS_PER_SECOND: Final = 2_000
 MOST_OF_A_TOKEN: Final = 256
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
@@ -113,6 +116,7 @@ class ControlServer:
         self.load: ServerLoad = ServerLoad(self.clients, methods)
         self.share: SubscriptionShare = SubscriptionShare(self.metrics, self.now)
         self.draining: ServerDrain = ServerDrain(_Work(methods, self), self._announce_end, now=self.now)
+        self._refusals = TimeSlots(_REFUSALS_PER_SECOND)
         self._methods = methods
         self._number = 0
         self._presence = Presence(lambda: self.clients, self._announce_clients)
@@ -156,7 +160,14 @@ class ControlServer:
         self._number += 1
         name = f"c{self._number}"
         connection = ClientConnection(
-            transport, self, connection_id=name, login=login, since=self.now(), peer=peer, kind=kind
+            transport,
+            self,
+            connection_id=name,
+            login=login,
+            since=self.now(),
+            refusals=self._refusals,
+            peer=peer,
+            kind=kind,
         )
         self.clients.by_id[name] = ClientSubscriptions(connection, self._methods, self.share, self)
         try:
@@ -167,7 +178,7 @@ class ControlServer:
             if connection.close_code == STALLED:
                 self.metrics.add("engine_control_stalls_total")
             chain = _chain_of(connection)
-            if not any(_chain_of(each) == chain for each in self.clients):
+            if connection.role is not None and self.clients.note_end(chain):
                 self._lingering.note_end(chain)
 
     def log_in(self, connection: ClientConnection, hello: HelloParams) -> tuple[Role, HelloResult]:
@@ -181,7 +192,9 @@ class ControlServer:
         role = lower_role(login.role, hello.role)
         connection.client_name, connection.instance = hello.client.name, hello.client.instance
         audit("connect", client=hello.client.name, token=login.name, role=role, transport=connection.kind)
-        self._lingering.note_return(_chain_of(connection))
+        chain = _chain_of(connection)
+        self.clients.note_login(chain)
+        self._lingering.note_return(chain)
         self._presence.note_change()
         return role, HelloResult(
             protocol=version,
@@ -306,9 +319,9 @@ class ControlServer:
         self._methods.check_asked(request_id)
         return AttendResult(others=self._presence.attend(connection, request_id, params.seconds))
 
-    def _announce_clients(self, rows: tuple[ClientRow, ...]) -> None:
-        """Tell those who watch a session who is there. Not a checkpoint."""
-        self.clients.announce(note_text("clients", ClientsNote(clients=rows)), subscribed_only=True)
+    async def _announce_clients(self, note: ClientsNote) -> None:
+        """Tell those who watch a session who is there. A checkpoint."""
+        await self.clients.announce_to_subscribers(note_text("clients", note))
 
     def _announce_end(self, until: float) -> None:
         """Tell all clients when the server ends. Not a checkpoint."""
@@ -325,7 +338,7 @@ class ControlServer:
 
     def with_clients(self, head: SessionHead) -> SessionHead:
         """Return *head* with those who are connected. Not a checkpoint."""
-        return attrs.evolve(head, clients=self._presence.rows)
+        return attrs.evolve(head, clients=self._presence.newest_rows)
 
     def heads(self, connection: ClientConnection) -> dict[str, int]:
         """Return the last event of each subscription of a connection."""

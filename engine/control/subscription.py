@@ -18,11 +18,15 @@ from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.watch_methods import HeadNote, ResyncNote, SubscribeParams
 from engine.control.service.metrics import Metrics
+from engine.control.time_slots import TimeSlots
 from engine.core.ids import SessionId
 from engine.journal.position import encode_position
 from engine.journal.state import Resync
 
 _EVENTS: Final = "engine_control_events_total"
+# In a second, of all subscribers together; each takes about 0.1 ms.
+_LIVE_SENDS: Final = 2_000
+_DURABLE_SENDS: Final = 4_000
 
 
 class NoteSink(Protocol):
@@ -45,11 +49,15 @@ class SubscriptionShare:
         metrics: count what is sent.
         now: returns the time, in seconds since the epoch.
         texts: the JSON of events.
+        live: when they send live events: a thousand subscribers of one turn get them twice a second.
+        durable: when they send events of the record: one wakes all subscribers at once.
     """
 
     metrics: Metrics
     now: Callable[[], float]
     texts: EventTexts = attrs.field(factory=EventTexts)
+    live: TimeSlots = attrs.field(factory=partial(TimeSlots, _LIVE_SENDS))
+    durable: TimeSlots = attrs.field(factory=partial(TimeSlots, _DURABLE_SENDS))
 
 
 @final
@@ -93,62 +101,65 @@ class Subscription:
     async def run(self, sink: NoteSink, head: SessionHead) -> None:
         """Send the head, then the events as they come. A checkpoint; it ends with the session, or if cancelled."""
         await sink.send_note("head", HeadNote(sub=self.id, head=head))
-        while True:
-            batch = await self._next_batch()
-            if batch is None:
-                return
-            # A cursor resyncs before anything else, so a batch has either events or that.
-            take = partial(self._take, batch) if batch.resync is None else partial(self._take_resync, batch.resync)
-            await sink.send_next(take)
-            self._next_live = trio.current_time() + self._params.interval / 1000
+        while await self._is_due():
+            await sink.send_next(self._take)
+            self._next_live = self._share.live.book(trio.current_time() + self._params.interval / 1000)
 
-    async def _next_batch(self) -> Batch | None:
-        """Wait for something to send; for more, while it is only live events and the last ones have just gone out."""
-        batch = Batch(self._share.texts, self._params.elide)
-        while batch.is_empty:
-            try:
-                self._add(batch, await self._cursor.__anext__())
-            except StopAsyncIteration:
-                return None
-        with trio.move_on_at(self._next_live):  # noqa: ASYNC912  # the cursor
-            while batch.is_live and not batch.is_full:
-                try:
-                    self._add(batch, await self._cursor.__anext__())
-                except StopAsyncIteration:
-                    break
-        return batch
+    async def _is_due(self) -> bool:
+        """Wait until there is something to send, and it is time to: live events wait a while after the last ones.
 
-    def _take(self, batch: Batch) -> str:
+        Returns False once the session has ended. A checkpoint; nothing is taken from the cursor.
+        """
+        cursor, only_durable = self._cursor, not self._params.live
+        await self._wait_until(self._next_live)
+        if not cursor.has_next(durable=only_durable):
+            if not await cursor.wait(durable=only_durable):
+                return False
+            # What has come now has woken the others, too.
+            await self._wait_until(self._share.live.book())
+        if cursor.has_next(durable=True):
+            await self._share.durable.wait()
+        return True
+
+    async def _wait_until(self, time: float) -> None:
+        """Wait until then, or until there is an event of the record. A checkpoint."""
+        with trio.move_on_at(time):  # noqa: ASYNC912  # none where there is one
+            await self._cursor.wait(durable=True)
+
+    def _take(self) -> str | None:
         """Return the next message, with all that has come while the connection was busy. Not a checkpoint."""
+        batch = Batch(self._share.texts, self._params.elide)
+        waiting = self._cursor.merge()
         batch.add_ready(self._cursor, self._wants)
-        events = batch.texts()
-        self._count(batch)
+        if batch.resync is not None:
+            # A cursor resyncs before anything else, so there is nothing else.
+            return self._resync_text(batch.resync)
         position = self._cursor.position
         self.seq, self.position = position.seq, encode_position(position)
+        if batch.is_empty:
+            return None
+        events = batch.texts()
+        self._count(batch, waiting)
         return events_text(self.id, self.position, events)
 
-    def _take_resync(self, resync: Resync) -> str:
+    def _resync_text(self, resync: Resync) -> str:
         snapshot = self._followed.snapshot(resync)
         self._share.metrics.add("engine_control_resyncs_total", self._followed.resync_reason or "behind")
         self.seq = resync.seq
         self.position = snapshot.position
         return note_text("resync", ResyncNote(sub=self.id, snapshot=snapshot))
 
-    def _count(self, batch: Batch) -> None:
+    def _count(self, batch: Batch, waiting: int) -> None:
         metrics = self._share.metrics
         live = sum(map(is_live, batch.entries))
         for kind, count in (("live", live), ("durable", len(batch.entries) - live)):
             if count:
                 metrics.add(_EVENTS, kind, value=count)
-        if batch.merged:
-            metrics.add("engine_control_merged_total", value=batch.merged)
+        if merged := batch.merged + max(0, waiting - live):
+            metrics.add("engine_control_merged_total", value=merged)
         # What had happened before this client came is old, and not late.
         if batch.entries and (time := batch.entries[0].time) >= self._since:
             metrics.observe("engine_control_lag_seconds", self._share.now() - time)
-
-    def _add(self, batch: Batch, entry: Entry | Resync) -> None:
-        if isinstance(entry, Resync) or self._wants(entry):
-            batch.add(entry)
 
     def _wants(self, entry: Entry) -> bool:
         is_ours = self._params.tree or entry.session_id == self.session_id

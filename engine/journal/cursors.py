@@ -27,6 +27,10 @@ from engine.journal.state import Descendant, OpenQuestion, Resync, SessionState,
 
 # Events between two schedule points, so that a cursor with much to read does not starve other tasks.
 REFILL = 512
+# So many events and more are merged, if a cursor is asked for that.
+_WORTH_MERGING = 8
+# What a cursor loses that has fallen behind.
+_LOST_BEHIND = frozenset({ev.CallProgress, ev.CallHeartbeat})
 
 _KINDS: dict[type[AssistantPart], ev.PartKind] = {TextPart: "text", ReasoningPart: "reasoning", CallPart: "call"}
 
@@ -76,6 +80,8 @@ class Cursor:
     _offsets: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
     _endings: dict[SessionId, None] = attrs.field(factory=dict[SessionId, None], init=False)
     _must_resync: bool = attrs.field(default=False, init=False)
+    # When the first of the deltas came that are merged.
+    _since: float | None = attrs.field(default=None, init=False)
     _credit: int = attrs.field(default=REFILL, init=False)
     _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
 
@@ -105,6 +111,53 @@ class Cursor:
             check_run(self._token)
             await self.journal._lot.park()
             self._credit = REFILL
+
+    async def wait(self, *, durable: bool = False) -> bool:
+        """Wait until there is an event to return, and return True; False: the engine has closed, and nothing is left.
+
+        With *durable*, live events alone do not end it: who sends events in batches parks here between two of them at
+        no cost. It takes nothing. A cancellation point; it parks only if there is nothing.
+        """
+        await trio.lowlevel.checkpoint_if_cancelled()
+        journal = self.journal
+        lot = journal._durable_lot if durable else journal._lot
+        while not self.has_next(durable=durable):
+            if journal.is_closed:
+                return self.has_next()
+            check_run(self._token)
+            await lot.park()
+        return True
+
+    @enable_ki_protection
+    def has_next(self, *, durable: bool = False) -> bool:
+        """Return whether there is an event to return now; with *durable*, one that is not live. Not a checkpoint."""
+        journal = self.journal
+        if durable:
+            # One of a descendant may have been seen already, which shows only when it is read.
+            return self._must_resync or self._index < journal._visible_events
+        if not self._behind and self._position >= journal._base:
+            return self._position < journal._visible
+        self._behind = True
+        return self._must_resync or self._next_missed() is not None
+
+    @enable_ki_protection
+    def merge(self) -> int:
+        """Merge the deltas that are waiting, as for a cursor that has fallen behind; return how many. Not a checkpoint.
+
+        It does nothing where there are few events, or some that would be lost by that.
+        """
+        journal = self.journal
+        count = journal._visible - self._position
+        if self._behind or self._position < journal._base or count < _WORTH_MERGING or journal._holds():
+            return 0
+        waiting = journal._tail[self._position - journal._base :]
+        if not _LOST_BEHIND.isdisjoint(map(type, waiting)):
+            return 0
+        self._behind = True
+        durable = journal._visible_events - self._index
+        # Deltas alone keep the time of the first.
+        self._since = None if durable else waiting[0].time
+        return count - durable
 
     @enable_ki_protection
     def try_next(self) -> JournalEntry | Resync | None:
@@ -224,7 +277,7 @@ class Cursor:
         rest = self._missed_ending() or self._rest_of_open()
         if rest is None and not journal._holds():
             # Not while an event is held: open texts are hidden then, so some of them may still be missing.
-            self._position, self._behind = journal._visible, False
+            self._position, self._behind, self._since = journal._visible, False, None
         return rest
 
     def _missed_ending(self) -> ev.TurnEnding | None:
@@ -262,7 +315,8 @@ class Cursor:
         for journal, text in self.journal._open_texts():
             offset = self._offsets.get(text.part_id, 0)
             if offset < text.length:
-                return text.rest(offset=offset, after=journal.seq, time=journal._clock.now())
+                time = journal._clock.now() if self._since is None else self._since
+                return text.rest(offset=offset, after=journal.seq, time=time)
         return None
 
 

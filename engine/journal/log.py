@@ -123,6 +123,8 @@ class Journal:
     _open: dict[PartId, OpenText] = attrs.field(factory=dict[PartId, OpenText], init=False)
     _children: list[Journal] = attrs.field(factory=list["Journal"], init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
+    # For those who would do nothing about live events now: waking a thousand of them for each delta would stop the turn.
+    _durable_lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
     def __attrs_post_init__(self) -> None:
         if self._parent is not None:
@@ -191,17 +193,9 @@ class Journal:
             event, session_id=self.session_id, turn_id=turn_id, path=self.path, time=self._clock.now()
         )
         if isinstance(stamped, TurnEnding):
-            self._note_ending(stamped)
+            self.state = apply(self.state, stamped)
             self._note_change(self.session_id)
         self._push(stamped)
-
-    def _note_ending(self, event: TurnEnding) -> None:
-        """Keep what is live, and still has to reach those who join later or fell behind. Not a checkpoint."""
-        self.state = apply(self.state, event)
-        journal: Journal | None = self
-        while journal is not None:
-            journal._endings.setdefault(len(journal._log), []).append(event)
-            journal = journal._parent
 
     @enable_ki_protection
     def _append_delta(self, part_id: PartId, text: str, time: float) -> None:
@@ -218,7 +212,7 @@ class Journal:
         # A slow cursor reads the rest from the log.
         self._base += len(self._tail)
         self._tail.clear()
-        self._lot.unpark_all()
+        self._wake_all()
         self._note_change(self.session_id)
 
     @enable_ki_protection
@@ -240,7 +234,7 @@ class Journal:
         # The turn is over. Cursors near the end still get single deltas, slower ones get merged
         # ones: otherwise an idle session would keep a hundred kilobytes or more of deltas.
         self._trim(keep=max(RESTING, len(waiting)))
-        self._lot.unpark_all()
+        self._wake_all()
         if self._parent is not None:
             for entry in waiting:
                 self._parent._push(entry)
@@ -251,15 +245,24 @@ class Journal:
         tail.append(entry)
         if entry.seq is not None:
             self._log.append(entry)  # type: ignore[arg-type]  # an event with a seq is durable
+        elif isinstance(entry, TurnEnding):
+            # Live, but it still has to reach those who join later or fell behind.
+            self._endings.setdefault(len(self._log), []).append(entry)
         if self._hold is None:
             self._visible = self._base + len(tail)
             if self._lot:
                 self._lot.unpark_all()
+            if entry.seq is not None and self._durable_lot:
+                self._durable_lot.unpark_all()
             # Trimmed from twice the size to the size: deleting at the front each time would be quadratic.
             if len(tail) > 2 * self._ring:
                 self._trim(keep=self._ring)
             if self._parent is not None:
                 self._parent._push(entry)
+
+    def _wake_all(self) -> None:
+        self._lot.unpark_all()
+        self._durable_lot.unpark_all()
 
     def _trim(self, *, keep: int) -> None:
         old = len(self._tail) - keep

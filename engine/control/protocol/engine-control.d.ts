@@ -432,8 +432,10 @@ export interface ClientRow {
 
 /** Who is connected has changed, or what they attend to. */
 export interface ClientsNote {
-  /** all who are connected now. */
+  /** the newest hundred who are connected now; the method `clients` returns all. */
   clients: ClientRow[];
+  /** how many others there are. */
+  more: number;
 }
 
 /** Who is connected. */

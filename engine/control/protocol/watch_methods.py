@@ -295,10 +295,12 @@ class ClientsNote:
     """Who is connected has changed, or what they attend to.
 
     Attributes:
-        clients: all who are connected now.
+        clients: the newest hundred who are connected now; the method `clients` returns all.
+        more: how many others there are.
     """
 
     clients: tuple[ClientRow, ...]
+    more: int = 0
 
 
 @attrs.frozen(kw_only=True)

@@ -8,6 +8,7 @@ from typing import Final, final
 import trio
 
 from engine.control.transport.message_transport import TransportClosed, send_piece
+from engine.control.transport.send_lock import SendLock
 from engine.jsonrpc.message_stream import LineSplitter, line_of
 from engine.jsonrpc.strict_json import FrameTooLarge
 
@@ -23,7 +24,7 @@ class LineTransport:
         self._stream = stream
         self._splitter = LineSplitter(message_bytes)
         self._lines: deque[bytes] = deque()
-        self._lock = trio.StrictFIFOLock()
+        self._lock = SendLock()
         self._is_broken = False
 
     async def receive(self) -> bytes:

@@ -19,6 +19,7 @@ from wsproto.utilities import LocalProtocolError, RemoteProtocolError
 
 from engine.control.transport.message_transport import TransportClosed, send_piece
 from engine.control.transport.request_head import BadRequest
+from engine.control.transport.send_lock import SendLock
 
 FRAME_CHARACTERS: Final = 16 * 1024  # at most 64 KiB as UTF-8
 _RECEIVE_BYTES: Final = 64 * 1024
@@ -43,8 +44,8 @@ class WebSocket:
         self.message_bytes = 1024 * 1024
         self._stream = stream
         self._protocol = WSConnection(ConnectionType.SERVER)
-        self._message_lock = trio.StrictFIFOLock()  # frames of two messages must not mix
-        self._byte_lock = trio.StrictFIFOLock()  # but control frames may pass between those of one
+        self._message_lock = SendLock()  # frames of two messages must not mix
+        self._byte_lock = SendLock()  # but control frames may pass between those of one
         self._message = _Message()
         self._end: TransportClosed | None = None
         self._is_broken = False
