@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 import trio
 
@@ -17,6 +17,7 @@ from engine.control.protocol.handshake import may
 from engine.control.service.metrics import Sample
 from engine.core.ids import SessionId
 
+K = TypeVar("K")
 _AT_ONCE: Final = 32
 _LAST_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.02
@@ -68,10 +69,8 @@ class ConnectedClients:
 
     def note_end(self, chain: Chain) -> bool:
         """Count the end of such a connection; return whether it was the last of its chain. Not a checkpoint."""
-        for counts, key in ((self._of_chain, chain), (self._of_token, chain[0])):
-            counts[key] -= 1
-            if not counts[key]:
-                del counts[key]
+        _subtract(self._of_chain, chain)
+        _subtract(self._of_token, chain[0])
         return chain not in self._of_chain
 
     def samples(self) -> Iterator[Sample]:
@@ -141,3 +140,9 @@ class ConnectedClients:
             while not self.is_empty:  # noqa: ASYNC110  # the same
                 await trio.sleep(_LOOK_SECONDS)
         await trio.lowlevel.checkpoint()
+
+
+def _subtract(counts: Counter[K], key: K) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

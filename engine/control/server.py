@@ -35,7 +35,7 @@ from engine.control.protocol.handshake import (
 from engine.control.protocol.json_schema import event_versions, schema_digest
 from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult
 from engine.control.protocol.server_side import note_text
-from engine.control.protocol.session_methods import ClientRow, SessionGetResult, SessionHead
+from engine.control.protocol.session_methods import SessionGetResult, SessionHead
 from engine.control.protocol.turn_methods import PromptParams, PromptResult
 from engine.control.protocol.watch_methods import (
     ClientsNote,
