@@ -307,7 +307,8 @@ class ControlServer:
             case _ if method == "server.status":
                 count = len(self._presence.rows)
                 is_draining = self.draining.until is not None
-                return attrs.evolve(self._methods.status(), connections=count, draining=is_draining)
+                role = (caller.connection.role if caller.connection else None) or caller.login.role
+                return attrs.evolve(self._methods.status(), connections=count, draining=is_draining, role=role)
             case _ if method == "session.get":
                 result = cast("SessionGetResult", await self._methods.run(method, params, caller))
                 return attrs.evolve(result, head=self.with_clients(result.head))

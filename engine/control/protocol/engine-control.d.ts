@@ -1722,6 +1722,8 @@ export interface ServerStatusResult {
   connections: number;
   /** the server is about to end. */
   draining: boolean;
+  /** what this client may do. */
+  role: "read" | "answer" | "full";
 }
 
 /** Whether something changed. */

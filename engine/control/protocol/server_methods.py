@@ -8,6 +8,7 @@ from typing import Annotated
 import attrs
 
 from engine.control.protocol.bounds import Bounds, Id, Name
+from engine.control.protocol.handshake import Role
 from engine.control.protocol.session_methods import ClientRow, SessionParams
 from engine.control.protocol.wire_converter import Params
 from engine.core.events import GrantScope
@@ -24,6 +25,7 @@ class ServerStatusResult:
         waiting_since: when the oldest of them was asked; None: there is none.
         connections: the number of connected clients.
         draining: the server is about to end.
+        role: what this client may do.
     """
 
     sessions: Mapping[str, int]
@@ -31,6 +33,7 @@ class ServerStatusResult:
     waiting_since: float | None = None
     connections: int
     draining: bool
+    role: Role = "read"
 
 
 @attrs.frozen(kw_only=True)

@@ -80,8 +80,10 @@ export async function connect(options = {}) {
 export class Client {
   /** @type {State} */
   state = "offline";
-  /** The answer to `hello`. @type {P.HelloResult | null} */
+  /** The answer to `hello`; over HTTP only its role. @type {P.HelloResult | null} */
   server = null;
+  /** How it is connected. @type {"websocket" | "http"} */
+  transport = "websocket";
   /** How often a stream had missed something, by the server's ticks: expected to be 0. */
   healed = 0;
   /** How many events came that only a newer client knows. */
@@ -270,9 +272,10 @@ export class Client {
   /** @returns {Promise<Link>} */
   async #open() {
     const place = this.#place;
-    const { transport = place.WebSocket && this.#unopened < MOST_UNOPENED ? "websocket" : "http" } =
-      this.options.transport === "auto" ? {} : this.options;
-    if (transport === "http") return openHttp(place);
+    const { transport = "auto" } = this.options;
+    const best = place.WebSocket && this.#unopened < MOST_UNOPENED ? "websocket" : "http";
+    this.transport = transport === "auto" ? best : transport;
+    if (this.transport === "http") return openHttp(place);
     try {
       return await openSocket(place);
     } catch (error) {

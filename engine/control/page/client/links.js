@@ -22,6 +22,8 @@ import { LinkClosed } from "./errors.js";
 
 const OPENING_MS = 15_000;
 const POLLING_MS = 3_000;
+/** Seconds after which the server says something on a silent event stream. */
+const HEARTBEAT = 15;
 const LOST = 1006;
 const REFUSED = 4401;
 const FORBIDDEN = 4403;
@@ -101,7 +103,7 @@ export async function openSocket(place) {
 /** Use HTTP, where no WebSocket gets through. @param {Place} place @returns {Promise<Link>} */
 export async function openHttp(place) {
   const link = new HttpLink(place);
-  await link.rpc("ping", {});
+  await link.open();
   return link;
 }
 
@@ -117,9 +119,25 @@ class HttpLink {
   /** @type {Link["onclose"]} */
   onclose = () => {};
 
+  /** What this client may do. @type {import("../../protocol/engine-control.d.ts").Role} */
+  role = "read";
+
   /** @param {Place} place */
   constructor(place) {
     this.#place = place;
+  }
+
+  /** Look whether the server is there, and go on looking. */
+  async open() {
+    const { result } = await this.rpc("server.status", {});
+    this.role = result.role;
+    const timer = setInterval(() => {
+      this.rpc("ping", {}).then(
+        ({ result: { time } }) => this.#receive({ method: "tick", params: { time, heads: {}, isPartial: true } }),
+        (error) => this.close(LOST, error.message),
+      );
+    }, HEARTBEAT * 1000);
+    this.#over.signal.addEventListener("abort", () => clearInterval(timer));
   }
 
   /** @param {string} text */
@@ -150,7 +168,8 @@ class HttpLink {
   /** @param {{ id?: number, method: string, params: any }} message */
   async #run({ id, method, params }) {
     if (id === undefined) return; // a notification is about a connection, and there is none
-    if (method === "hello") this.#receive({ id, result: { protocol: params.protocol.max, heartbeat: 15 } });
+    if (method === "hello")
+      this.#receive({ id, result: { protocol: params.protocol.max, heartbeat: HEARTBEAT, role: this.role } });
     else if (method === "subscribe") await this.#stream(id, params);
     else if (method === "watch") await this.#poll(id, params);
     else if (method === "unsubscribe") {
@@ -172,15 +191,17 @@ class HttpLink {
     const query = new URLSearchParams(Object.entries(rest).map(([name, value]) => [name, String(value)]));
     const path = `v1/sessions/${encodeURIComponent(session_id)}/stream?${query}`;
     // A browser has six connections to a server, and says nothing when the seventh waits for one.
-    const late = setTimeout(() => this.close(LOST, "no connection is free: close other tabs of this page"), OPENING_MS);
+    const late = () => this.close(LOST, "no connection is free: close other tabs of this page");
+    let timer = setTimeout(late, OPENING_MS);
     try {
       const response = await request(this.#place, path, { headers: { Accept: "text/event-stream" }, signal });
       for await (const { method, params } of messagesOf(response)) {
-        clearTimeout(late);
+        clearTimeout(timer);
+        timer = setTimeout(() => this.close(LOST, "nothing came for too long"), HEARTBEAT * 2500);
         if (method === "head") this.#receive({ id, result: { sub, head: params.head, mode: "live" } });
         // The server's name for it is the same on each stream.
-        if (method === "tick") this.#receive({ method, params: { ...params, isPartial: true, heads: { [sub]: Object.values(params.heads)[0] } } });
-        else this.#receive({ method, params: { ...params, sub } });
+        const named = method === "tick" ? { heads: { [sub]: Object.values(params.heads)[0] }, isPartial: true } : { sub };
+        this.#receive({ method, params: { ...params, ...named } });
       }
       throw new LinkClosed(LOST, "an event stream has ended");
     } catch (error) {
@@ -189,7 +210,7 @@ class HttpLink {
       if (!problem.kind) throw error;
       this.#receive({ id, error: { code: 0, message: problem.detail, data: problem } });
     } finally {
-      clearTimeout(late);
+      clearTimeout(timer);
       this.#subs.delete(sub);
     }
   }

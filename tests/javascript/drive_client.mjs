@@ -1,0 +1,70 @@
+// Drives a client by commands, one line of JSON each, and writes what it answers and what comes: for tests in Python.
+import { createInterface } from "node:readline";
+import WebSocket from "ws";
+import { connect, emptyFamily, foldFamily, openQuestions } from "../../engine/control/page/client/engine-client.js";
+
+const say = (message) => console.log(JSON.stringify(message));
+const families = new Map();
+const streams = new Map();
+let client;
+
+const commands = {
+  async connect({ noSocket, ...options }) {
+    const onState = (state, details) => say({ state, details });
+    const onNote = (method, params) => say({ note: method, params });
+    client = await connect({ ...options, ...(noSocket ? {} : { WebSocket }), onState, onNote });
+    return { key: client.key, role: client.server.role, transport: client.transport };
+  },
+  call: ({ method, params }) => client.call(method, params),
+  session: ({ id, method, args }) => client.session(id)[method](...args),
+  async watch({ id, options, name = id }) {
+    families.set(name, emptyFamily(id));
+    const stream = client.session(id).watch(options);
+    streams.set(name, stream);
+    read(name, stream, (item) => families.set(name, foldFamily(families.get(name), item)));
+  },
+  async list({ options }) {
+    const stream = client.watch(options);
+    streams.set("list", stream);
+    read("list", stream, () => {});
+  },
+  async end({ name }) {
+    await streams.get(name).return();
+  },
+  async look({ name }) {
+    const { sessions, head } = families.get(name);
+    const questions = openQuestions(families.get(name)).map((each) => each.request_id);
+    return { sessions, head, questions, position: streams.get(name).position };
+  },
+  async counts() {
+    return { healed: client.healed, unknown: client.unknown };
+  },
+  upload: async ({ text, name }) => client.upload(new TextEncoder().encode(text), name),
+  check: () => client.check(),
+  async close() {
+    client.close();
+  },
+};
+
+async function read(name, stream, take) {
+  try {
+    for await (const item of stream) {
+      take(item);
+      say({ stream: name, item });
+    }
+    say({ stream: name, end: null });
+  } catch (error) {
+    say({ stream: name, end: error.kind ?? String(error) });
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { number, command, ...rest } = JSON.parse(line);
+  Promise.resolve()
+    .then(() => commands[command](rest))
+    .then(
+      (result) => say({ number, result: result ?? null }),
+      ({ kind, code, message, data, stack }) => say({ number, error: { kind, code, message, data, stack } }),
+    );
+}
+process.exit(0);
