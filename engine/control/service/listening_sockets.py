@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,8 +15,8 @@ import trio
 from engine.core.errors import ConfigError
 
 _BACKLOG: Final = 1024
-# The line of a listening socket in /proc/net/tcp: local address, remote address, state, …, inode.
-_LISTENING: Final = re.compile(r"\s*\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A (?:\S+ ){5}\s*(\d+)")
+# In /proc/net/tcp: where a line has what, and the state of a socket that listens.
+_ADDRESS, _STATE, _INODE, _LISTENS = 1, 3, 9, "0A"
 
 
 @final
@@ -153,9 +152,9 @@ def port_holder(port: int) -> str:
     inodes: set[str] = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
-            lines = Path(table).read_text("ascii").splitlines()
-            found = [matched for line in lines if (matched := _LISTENING.match(line)) is not None]
-            inodes |= {f"socket:[{matched[2]}]" for matched in found if int(matched[1], 16) == port}
+            lines = [line.split() for line in Path(table).read_text("ascii").splitlines()[1:]]
+            listening = [line for line in lines if line[_STATE] == _LISTENS]
+            inodes |= {f"socket:[{line[_INODE]}]" for line in listening if line[_ADDRESS].endswith(f":{port:04X}")}
     if not inodes:
         return ""
     for process in Path("/proc").iterdir():
