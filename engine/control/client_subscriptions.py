@@ -125,6 +125,6 @@ class ClientSubscriptions:
     def _new_name(self) -> str:
         most = self._presence.limits.subscriptions
         if len(self._open) >= most:
-            raise Refusal("too_large", f"a connection has at most {most} subscriptions")
+            raise Refusal("too_large", f"a connection has at most {most} subscriptions", limit=most)
         self._number += 1
         return f"s{self._number}"
