@@ -17,6 +17,8 @@ from typing import Final, Literal, final
 import attrs
 
 DEEPEST: Final = 20
+# Browsers take seconds to lay out a table with thousands of columns.
+MOST_COLUMNS: Final = 50
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)\Z")
 _HEADING: Final = re.compile(r" {0,3}(#{1,6}) +([^ ].*)\Z")
@@ -278,7 +280,7 @@ def _table_columns(leaf: _Leaf | None, rest: str) -> tuple[str, ...]:
     if leaf is None or leaf.kind != "paragraph" or "|" not in leaf.line or "-" not in rest:
         return ()
     cells = _cells(rest)
-    if len(cells) != len(_cells(leaf.line)) or not all(map(_DELIMITER.match, cells)):
+    if len(cells) > MOST_COLUMNS or len(cells) != len(_cells(leaf.line)) or not all(map(_DELIMITER.match, cells)):
         return ()
     return tuple("center" if cell[0] == cell[-1] == ":" else "right" if cell[-1] == ":" else "" for cell in cells)
 

@@ -8,6 +8,8 @@ import { h } from "./dom.js";
 import { trimBlanks as trim, visible } from "./text.js";
 
 const DEEPEST = 20;
+// Browsers take seconds to lay out a table with thousands of columns.
+const MOST_COLUMNS = 50;
 const LONGEST_LINE = 10_000;
 
 const FENCE = /^ {0,3}(`{3,}|~{3,})([^`]*)$/;
@@ -320,6 +322,6 @@ function cells(line) {
 function tableColumns(leaf, rest) {
   if (leaf?.kind !== "paragraph" || !leaf.line.includes("|") || !rest.includes("-")) return null;
   const signs = cells(rest);
-  if (signs.length !== cells(leaf.line).length || !signs.every((cell) => DELIMITER.test(cell))) return null;
+  if (signs.length > MOST_COLUMNS || signs.length !== cells(leaf.line).length || !signs.every((cell) => DELIMITER.test(cell))) return null;
   return signs.map((cell) => (cell.startsWith(":") && cell.endsWith(":") ? "center" : cell.endsWith(":") ? "right" : ""));
 }
