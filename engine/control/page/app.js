@@ -244,7 +244,8 @@ class App {
       return;
     }
     replace(this.main, this.view.node);
-    if (matchMedia("(min-width: 900px) and (pointer: fine)").matches) this.view.composer.field.focus();
+    // On a phone the focus would bring up the keyboard.
+    if (matchMedia("(min-width: 760px) and (not (pointer: coarse))").matches) this.view.composer.field.focus();
     else this.view.title.focus();
   }
 

@@ -20,7 +20,7 @@ const DELIMITER = /^ *:?-+:? *$/;
 const CELL_END = /(?<!\\)\|/;
 const INLINE =
   /`([^`\n]+)`|\*\*([^*\n]+)\*\*|(?<![A-Za-z0-9_/.*])\*(?![ \t*])([^*\n]+)(?<![ \t])\*(?![A-Za-z0-9_*])/g;
-const LINK = /\[([^[\]\n]+)\]\(([^()\s]+)\)|(?:https?:\/\/|mailto:)[^\s<>"'`()[\]\\]+/g;
+const LINK = /!?\[([^[\]\n]+)\]\(([^()\s]+)\)|(?:https?:\/\/|mailto:)[^\s<>"'`()[\]\\]+/g;
 
 const isBlank = (text) => /^[ \t]*$/.test(text);
 

@@ -77,7 +77,7 @@ async def test_cancel_in_a_running_tool(tmp_path: Path, browser_address: str) ->
 
 async def test_reload_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
     words = "one two three "
-    script = [[*text(words * 5, id="a", pieces=5), Pause(3), *text("and the end", id="b"), *done()]]
+    script = [[*text(words * 5, id="a", pieces=5), Pause(2), *text("and the end", id="b"), *done()]]
     async with served_page(tmp_path, browser_address, *script) as shown:
         session_id = await shown.open_session()
         await shown.prompt("Count.")
@@ -129,7 +129,7 @@ async def test_what_is_typed_survives_a_lost_connection(tmp_path: Path, browser_
 
 
 async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
-    script = [[*text("Before.", id="a"), Pause(3), *text("After.", id="b"), *done()]]
+    script = [[*text("Before.", id="a"), Pause(2), *text("After.", id="b"), *done()]]
     async with served_page(tmp_path, browser_address, *script) as shown:
         page = shown.page
         await shown.open_session()
@@ -168,7 +168,7 @@ async def test_message_sent_without_a_connection_is_sent_once(tmp_path: Path, br
 
 async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
     script = [
-        [*text("Working."), *call("bash", {"command": "sleep 4"}, id="c1"), *done("calls")],
+        [*text("Working."), *call("bash", {"command": "sleep 2.5"}, id="c1"), *done("calls")],
         [*text("Steered."), *done()],
         [*text("Second."), *done()],
     ]

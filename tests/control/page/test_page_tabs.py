@@ -1,0 +1,109 @@
+"""Many tabs, old keys, long sessions."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from engine.testing.script import done, text
+from tests.support.served_page import served_page
+
+pytestmark = [pytest.mark.os, pytest.mark.slow]
+
+TABS = 12
+
+
+async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str) -> None:
+    async with (
+        served_page(tmp_path, browser_address, [*text("To all of you.", pieces=3), *done()]) as shown,
+        AsyncExitStack() as stack,
+    ):
+        session_id = await shown.open_session()
+        tabs = [
+            await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(TABS - 1)
+        ]
+        for tab in tabs:
+            await tab.goto(f"{shown.url}/#/s/{session_id}")
+        for tab in tabs:
+            await tab.text("Nothing has been said yet")
+        await shown.prompt("Speak.")
+        for tab in (shown.page, *tabs):
+            await tab.text("To all of you.")
+            assert len(tab.sockets) == 1
+            assert tab.errors == []
+        await shown.page.wait(f"document.querySelector('.presence').textContent === '{TABS - 1}'")
+
+
+async def test_used_link_says_so(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address) as shown, shown.browser.page() as stranger:
+        link = shown.server.at.link()
+        assert link is not None
+        await stranger.goto(link.replace(shown.server.at.url, shown.url))
+        await stranger.text("Connected")
+        # Neither the address nor the history keeps the ticket.
+        assert "k=" not in await stranger.js("location.href")
+        entries = (await stranger.send("Page.getNavigationHistory"))["entries"]
+        assert not any("k=" in entry["url"] for entry in entries)
+        assert await stranger.js("Object.keys(localStorage).length") == 0
+        assert await stranger.js("document.cookie") == ""
+        async with shown.browser.page() as late:
+            await late.goto(link.replace(shown.server.at.url, shown.url))
+            await late.text("Open the link of the server")
+            await late.text("That link was used already, or is too old.")
+            late.errors.clear()
+
+
+async def test_key_dies_with_its_server(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address) as shown:
+        session_id = await shown.open_session()
+        await shown.page.js("sessionStorage.setItem('engine.key', 'of-a-server-before-this-one')")
+        await shown.page.goto("about:blank")
+        await shown.page.goto(f"{shown.url}/#/s/{session_id}")
+        await shown.page.text("Open the link of the server")
+        assert await shown.page.js("sessionStorage.getItem('engine.key')") is None
+        shown.page.errors.clear()
+
+
+async def test_only_visible_rows_are_in_the_document(tmp_path: Path, browser_address: str) -> None:
+    script = [[*text(f"Answer {number}. " + "More words. " * 30), *done()] for number in range(90)]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        session_id = await shown.new_session()
+        for tens in range(0, 90, 30):
+            # A connection may send so many requests in a second.
+            async with shown.server.unix() as client:
+                await client.hello("program")
+                for number in range(tens, tens + 30):
+                    turn = await client.result(
+                        "prompt", session_id=session_id, text=f"Prompt {number}", key=f"k{number}"
+                    )
+                    await client.result("wait", session_id=session_id, turn_id=turn["turn_id"], timeout=30)
+        await shown.show(session_id)
+        await page.text("Answer 89.")
+        assert await page.js("document.querySelectorAll('.row').length") < 60
+        # The beginning is loaded as one scrolls there, and what is in view stays where it is.
+        for _ in range(200):
+            await page.js("document.querySelector('.transcript').scrollTop = 0")
+            if await page.js("document.body.innerText.includes('Prompt 0\\n')"):
+                break
+        await page.text("Prompt 0\n")
+        assert await page.js("document.querySelectorAll('.row').length") < 60
+        await page.click(".latest")
+        await page.text("Answer 89.")
+        assert await page.js("document.querySelectorAll('.row').length") < 60
+
+
+async def test_search_finds_what_was_said(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("The needle is here."), *done()]) as shown:
+        await shown.open_session()
+        await shown.prompt("Where?")
+        await shown.page.text("The needle is here.")
+        await shown.page.wait("document.querySelector('.row-end')")
+        await shown.page.js("location.hash = '#/'")
+        await shown.page.key("/")
+        await shown.page.type("needle")
+        await shown.page.wait("document.querySelector('.session-row-snippet mark')?.textContent === 'needle'")
+        await shown.page.click(".session-row")
+        await shown.page.text("The needle is here.")
