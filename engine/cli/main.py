@@ -32,6 +32,7 @@ commands:
   agents       list agents and sub-agents
   permissions  show, explain and check the rules; revoke grants; trust a folder
   serve        serve sessions to clients over a WebSocket, HTTP or a Unix socket
+  attach       watch a session of a server, and talk to it
   demo         see it work: offline, without a key, in a scratch folder
 
 `engine COMMAND --help` says more about a command.
@@ -48,6 +49,7 @@ _MODULES: Mapping[str, str] = {
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",
+    "attach": "engine.cli.attach",
     "demo": "engine.cli.demo",
 }
 

@@ -83,9 +83,11 @@ class SessionStream:
     async def __aenter__(self) -> Self:
         """Subscribe, unless the connection is lost at the moment. A checkpoint. Raises `SessionNotFound` and others.
 
-        So what is done inside of the block is seen as events.
+        What is done inside of the block is seen as events: the snapshot that the stream begins with is taken before.
         """
         await self._subscribe()
+        while self._params.after == _NOWHERE and self._received is None and self._sub is not None:
+            await self._wait()
         return self
 
     async def __aexit__(
@@ -156,8 +158,12 @@ class SessionStream:
         elif self._sub is None:
             await self._subscribe()
         else:
-            self._woken = trio.Event()
-            await self._woken.wait()
+            await self._wait()
+
+    async def _wait(self) -> None:
+        """Wait for something to happen. A checkpoint."""
+        self._woken = trio.Event()
+        await self._woken.wait()
 
     async def _open_note(self, note: _Note) -> None:
         """Get the items of a note. A checkpoint for a snapshot; if cancelled, it is opened next time."""

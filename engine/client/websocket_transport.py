@@ -160,4 +160,4 @@ class _WebSocketTransport:
 def _closed(error: ConnectionClosed) -> TransportClosed:
     if error.reason is None:
         return TransportClosed(1006)
-    return TransportClosed(error.reason.code, error.reason.reason or "")
+    return TransportClosed(int(error.reason.code), error.reason.reason or "")

@@ -46,7 +46,7 @@ class FaultProxy:
             connection is closed as soon as it was made.
         delay: seconds that each piece takes.
         largest_piece: the largest piece that is passed on, in bytes; the sizes are random. None: no splitting.
-        cut_after: a new connection is cut once the server has sent it so many bytes; None: never.
+        cuts: each new connection takes the first number out of this list, and is cut once the server has sent so many bytes.
         cut_kind: how.
         accepted: how many connections clients have made.
     """
@@ -56,7 +56,7 @@ class FaultProxy:
         self.target = target
         self.delay = 0.0
         self.largest_piece: int | None = None
-        self.cut_after: int | None = None
+        self.cuts: list[int] = []
         self.cut_kind: CutKind = "close"
         self.accepted = 0
         self._random = random.Random(seed)
@@ -88,7 +88,7 @@ class FaultProxy:
 
     @property
     def connections(self) -> int:
-        """The number of open connections; a silent one counts until one side closes it."""
+        """The number of open connections, silent ones included."""
         return len(self._pairs)
 
     def cut(self, kind: CutKind = "close") -> None:
@@ -109,7 +109,7 @@ class FaultProxy:
         server = await self._connect()
         if server is None:
             return
-        pair = _Pair(client, server, rest=self.cut_after)
+        pair = _Pair(client, server, rest=self.cuts.pop(0) if self.cuts else None)
         self._pairs.add(pair)
         try:
             async with server:

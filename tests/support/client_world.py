@@ -61,6 +61,10 @@ class PairAddress:
             self._open.remove(ours)
             await trio.aclose_forcefully(ours)
 
+    @property
+    def connections(self) -> int:
+        return len(self._open)
+
     def cut(self) -> None:
         """End all connections."""
         for stream in tuple(self._open):

@@ -14,13 +14,16 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import one_line
 from engine.core.errors import (
     ConfigError,
+    Draining,
     EngineError,
     MessageNotFound,
+    ServerOffline,
     SessionElsewhere,
     SessionError,
     SessionNotFound,
     SnapshotError,
     StoreError,
+    Unauthorized,
 )
 
 DONE: Final = 0
@@ -49,7 +52,7 @@ def run_command(name: str, run: Callable[[], int], *, hints: Mapping[type[Engine
     except (ConfigError, SessionNotFound, MessageNotFound, SessionElsewhere) as error:
         _report(name, error, hints)
         return USAGE_ERROR
-    except (StoreError, SessionError, SnapshotError) as error:
+    except (StoreError, SessionError, SnapshotError, ServerOffline, Unauthorized, Draining) as error:
         _report(name, error, hints)
         return FAILED
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Literal, Protocol, assert_never
 
@@ -129,6 +130,19 @@ class Dialogue:
         # It may also be one that was not shown yet: an "always" answers several at once.
         self._open = [(request, text) for request, text in self._open if request.request_id != event.request_id]
         # One at a time: two questions on the screen could be answered in the wrong order.
+        if self._open and not self._is_shown:
+            self._show()
+
+    def replace_questions(self, questions: Sequence[OpenQuestion]) -> None:
+        """Close all questions but these, and ask those that are new. Not a checkpoint."""
+        ids = {question.request_id for question in questions}
+        if self._is_shown and self._open[0][0].request_id not in ids:
+            self._is_shown = False
+        known = {request.request_id for request, _ in self._open}
+        self._open = [(request, text) for request, text in self._open if request.request_id in ids]
+        for question in questions:
+            if question.request_id not in known:
+                self.feed(question)
         if self._open and not self._is_shown:
             self._show()
 

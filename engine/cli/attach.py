@@ -1,0 +1,153 @@
+"""`engine attach`: a session of a server, watched and driven from the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from engine.cli.flags.arg_types import command_parser
+from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.turn.remote_view import RemoteView
+from engine.client.control_client import Client, connect_to
+from engine.client.find_address import TOKEN_VARIABLE, URL_VARIABLE, find_address
+from engine.client.remote_session import RemoteSession
+from engine.control.protocol.error_kinds import Refusal
+from engine.core.errors import (
+    ConfigError,
+    Draining,
+    EngineError,
+    ServerOffline,
+    SessionBusy,
+    SessionNotFound,
+    TurnParked,
+    Unauthorized,
+)
+
+_NAME: Final = "terminal"
+_MOST_LISTED: Final = 200
+# After the grace of its calls, a server says at once how a turn has ended.
+_SILENT_SECONDS: Final = 1.0
+_HINTS: Final[Mapping[type[EngineError], str]] = {
+    ServerOffline: f"(`engine serve` starts a server; --url and ${URL_VARIABLE} name one elsewhere)",
+    Unauthorized: f"(${TOKEN_VARIABLE} holds the token, which is in the file that `engine serve` names)",
+    SessionNotFound: "(`engine attach` without an id takes the newest session)",
+    SessionBusy: "(without --prompt, a line that you type goes to the running turn)",
+    TurnParked: "(--resume goes on with the turn that waits)",
+    Draining: "(try again in a moment)",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code."""
+
+    def run() -> int:
+        args = _parser().parse_args(arguments)
+        try:
+            return trio.run(_attach, args)
+        except Refusal as error:
+            print_error(f"engine attach: the server refuses that: {error}")
+            return FAILED
+
+    return run_command("attach", run, hints=_HINTS)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser(
+        "attach",
+        "Watch a session of a server, answer its questions, and talk to it: a line that you type is a prompt, or goes to "
+        "the running turn. Ctrl-C detaches; the turn goes on.",
+        epilog="The server is that of --url, of $ENGINE_URL, or the one that runs on this machine for the store. Exit codes: "
+        "0 detached or completed, 1 stopped early or failed, 2 wrong usage.",
+    )
+    parser.add_argument(
+        "session",
+        nargs="?",
+        help="the session's id, or the beginning or the end of it; default: the newest that works or waits, or else the "
+        "newest; with --prompt, a new one in this folder",
+    )
+    action = parser.add_mutually_exclusive_group()
+    action.add_argument("-p", "--prompt", metavar="TEXT", help="send a prompt, and watch its turn to the end")
+    action.add_argument("--cancel", action="store_true", help="cancel the running turn, and wait for its end")
+    action.add_argument("--resume", action="store_true", help="go on with a turn that waits for an answer")
+    parser.add_argument("--url", metavar="URL", help="the server: http://…, https://…, or unix: with a path")
+    parser.add_argument("--store", metavar="PLACE", help="the store whose server is meant; default: $ENGINE_STORE")
+    return parser
+
+
+async def _attach(args: argparse.Namespace) -> int:
+    """Connect and do what is asked for. Always a checkpoint. Raises errors of the engine and `Refusal`."""
+    address = await find_address(args.url, None, store=args.store)
+    async with connect_to(address, name=_NAME) as client:
+        session = await _session(client, args)
+        if args.cancel:
+            return await _cancel(session)
+        keyboard = Keyboard.open()
+        try:
+            with trio.open_signal_receiver(*termination_signals()) as signals:
+                stays = keyboard is not None and args.prompt is None
+                view = RemoteView(session, Output.to(sys.stdout), keyboard, stays=stays)
+                if args.prompt is not None:
+                    return await view.run(signals, lambda: session.prompt(args.prompt))
+                return await view.run(signals, session.resume if args.resume else None)
+        finally:
+            if keyboard is not None:
+                keyboard.close()
+
+
+async def _session(client: Client, args: argparse.Namespace) -> RemoteSession:
+    """Return the session that is meant. A checkpoint. Raises `SessionNotFound`, `ConfigError`."""
+    if args.session is None and args.prompt is not None:
+        return await client.create_session(cwd=Path.cwd())
+    rows = await client.list(limit=_MOST_LISTED)
+    if args.session is None:
+        busy = [row for row in rows if row.status in {"busy", "waiting"}]
+        if not rows:
+            raise ConfigError("the server has no session yet: `engine attach --prompt TEXT` begins one here")
+        return client.session((busy or rows)[0].id)
+    # One that is too old for the list is known by its whole id.
+    return client.session(_match(args.session, [row.id for row in rows]) or args.session)
+
+
+def _match(name: str, ids: Sequence[str]) -> str | None:
+    """Return the id that *name* is, begins or ends. Raises `SessionNotFound` if that fits several."""
+    if name in ids:
+        return name
+    begin = name.removeprefix("ses_")
+    matches = [each for each in ids if each.removeprefix("ses_").startswith(begin)]
+    matches = matches or [each for each in ids if each.endswith(name)]
+    if len(matches) > 1:
+        raise SessionNotFound(f"{name!r} is ambiguous: {', '.join(matches[:5])}")
+    return matches[0] if matches else None
+
+
+async def _cancel(session: RemoteSession) -> int:
+    """Cancel the running turn; return the exit code. A checkpoint."""
+    head = await session.head()
+    if head.turn is None:
+        print_error(f"engine attach: no turn runs in session {session.id}")
+        return FAILED
+    turn = session.turn(head.turn.turn_id)
+    until = await turn.cancel()
+    result = None
+    with trio.move_on_after(_SILENT_SECONDS + _grace(until)):
+        result = await turn.wait()
+    if result is None:
+        print_error("engine attach: the server is silent: it is not known whether the turn has ended")
+        return FAILED
+    print_text(f"cancelled: the turn has ended ({result.stop_reason})\n")
+    return DONE
+
+
+def _grace(until: float | None) -> float:
+    """Return how long the calls may clean up yet."""
+    return 0.0 if until is None else max(0.0, until - time.time())

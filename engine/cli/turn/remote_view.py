@@ -1,0 +1,297 @@
+"""A session of a server on the terminal: its events, the user's prompts and answers; Ctrl-C only stops watching."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Final, final
+
+import attrs
+import trio
+
+from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.cli.turn.interactive import Dialogue
+from engine.cli.turn.screen import Screen
+from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
+from engine.client.remote_session import RemoteSession
+from engine.client.session_stream import StreamItem
+from engine.client.watch_items import Offline, Online
+from engine.control.protocol.session_methods import SessionHead
+from engine.control.protocol.wire_converter import Elided
+from engine.core import events as ev
+from engine.core.errors import EngineError
+from engine.core.ids import TurnId
+from engine.journal.codec import Unknown
+from engine.journal.state import OpenStep, Resync, SessionState, Waiting
+
+# After the grace of its calls, a server says at once how a turn has ended.
+_SILENT_SECONDS: Final = 1.0
+_DRAIN_SECONDS: Final = 1.0
+
+
+@attrs.define(eq=False, kw_only=True)
+class RemoteDialogue(Dialogue):
+    """The dialogue with a session of a server: a line that answers nothing is a prompt, or goes to the running turn."""
+
+    session: RemoteSession
+    turn_id: Callable[[], TurnId | None]
+
+    async def handle_line(self, line: str) -> None:
+        """Send a line. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        turn_id = self.turn_id()
+        try:
+            if not line.strip():
+                if turn_id is not None:
+                    await self.session.turn(turn_id).skip_wait()
+            elif turn_id is None:
+                await self.session.prompt(line)
+            else:
+                await self.session.turn(turn_id).steer(line)
+                self.screen.add_lines("  (the model will read this before its next step)\n")
+        except EngineError as error:
+            self.screen.add_lines(f"  (not sent: {escape_on_one_line(str(error))})\n")
+
+
+@final
+class RemoteView:
+    """Shows a session of a server until its user leaves, or until a turn ends that was waited for."""
+
+    def __init__(self, session: RemoteSession, output: Output, keyboard: Keyboard | None, *, stays: bool) -> None:
+        """Make it. *stays*: after the end of a turn, wait for the next one."""
+        self._session = session
+        self._output = output
+        self._keyboard = keyboard
+        self._stays = stays
+        self._screen = Screen.on(output)
+        self._tally = Tally()
+        self._turn_id: TurnId | None = None
+        self._is_attached = False
+        self._is_idle = False
+        self._has_unknown = False
+        self._started = time.monotonic()
+        self._code: int | None = None
+        self._failure: EngineError | None = None
+        self._dialogue: RemoteDialogue | None = None
+        self._scope = trio.CancelScope()
+
+    async def run(self, signals: AsyncIterator[int], start: Callable[[], Awaitable[object]] | None = None) -> int:
+        """Watch, and return the exit code. A checkpoint. *start* is awaited once the session is watched.
+
+        Raises what the server refuses.
+        """
+        self._output.on_failure(lambda: self._leave(BROKEN_PIPE))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._output.run)
+            with self._scope:
+                async with trio.open_nursery() as inner:
+                    inner.start_soon(self._leave_by_signal, signals)
+                    await self._watch(inner, start)
+                    inner.cancel_scope.cancel(reason="the session is not watched any more")
+            if self._failure is None:
+                self._screen.add_lines("".join(f"{line}\n" for line in self._last_lines()))
+            with trio.move_on_after(_DRAIN_SECONDS):
+                await self._output.drain()
+            nursery.cancel_scope.cancel(reason="the command is over")
+        if self._failure is not None:
+            raise self._failure
+        return DONE if self._code is None else self._code
+
+    async def _watch(self, nursery: trio.Nursery, start: Callable[[], Awaitable[object]] | None) -> None:
+        try:
+            async with self._session.watch() as stream:
+                async for item in stream:
+                    self._show(item, nursery)
+                    if isinstance(item, Resync) and not self._is_attached:
+                        await self._begin(nursery, item, start)
+                    if not self._stays and (self._code is not None or self._is_idle):
+                        return
+        except EngineError as error:
+            # Raised outside of the nurseries, which would put it into a group.
+            self._failure = error
+
+    async def _begin(
+        self, nursery: trio.Nursery, resync: Resync, start: Callable[[], Awaitable[object]] | None
+    ) -> None:
+        """Begin with the first snapshot: take lines, and do what was asked for. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        self._is_attached = True
+        self._converse(nursery, resync)
+        if start is not None:
+            await start()
+        else:
+            # Without a terminal there is nothing to wait for.
+            self._is_idle = self._turn_id is None
+
+    def _converse(self, nursery: trio.Nursery, resync: Resync) -> None:
+        """Take lines of the keyboard from now on. Not a checkpoint."""
+        if self._keyboard is None:
+            return
+        self._dialogue = RemoteDialogue(
+            turn=self._session,
+            keyboard=self._keyboard,
+            screen=self._screen,
+            session=self._session,
+            turn_id=lambda: self._turn_id,
+        )
+        self._ask(resync)
+        nursery.start_soon(self._read_lines, self._dialogue)
+
+    async def _read_lines(self, dialogue: RemoteDialogue) -> None:
+        await dialogue.read_lines()
+        self._leave(None)
+
+    async def _leave_by_signal(self, signals: AsyncIterator[int]) -> None:
+        async for _ in signals:
+            self._leave(None)
+            return
+
+    def _leave(self, code: int | None) -> None:
+        self._code = self._code if code is None else code
+        self._scope.cancel(reason="the user leaves")
+
+    # -- what comes --------------------------------------------------------------------------
+
+    def _show(self, item: StreamItem, nursery: trio.Nursery) -> None:
+        match item:
+            case Resync():
+                self._show_state(item)
+            case SessionHead() | Offline() | Online() | Elided() | Unknown():
+                self._note(self._remark(item))
+            case _:
+                if isinstance(item, ev.TurnEnding) and len(item.path) == 1:
+                    nursery.start_soon(self._warn_of_silence, item)
+                self._show_event(item)
+                if isinstance(item, ev.TurnEnded) and len(item.path) == 1:
+                    self._end(item)
+
+    def _remark(self, item: SessionHead | Offline | Online | Elided | Unknown) -> str:
+        match item:
+            case SessionHead():
+                is_news = item.parked and not self._is_attached
+                return (
+                    "its turn waits for an answer, and no engine runs it: --resume goes on with it" if is_news else ""
+                )
+            case Offline():
+                return "the connection is lost; trying again"
+            case Online():
+                return "connected again"
+            case Elided():
+                return f"an event of {item.bytes} bytes is not shown"
+            case Unknown():
+                is_first, self._has_unknown = not self._has_unknown, True
+                return (
+                    "the server is newer than this program and sends what it can't show: update it" if is_first else ""
+                )
+
+    def _show_event(self, event: ev.Durable | ev.Live) -> None:
+        if isinstance(event, ev.TurnStarted) and len(event.path) == 1:
+            self._turn_id, self._started, self._tally = event.turn_id, time.monotonic(), Tally()
+        self._tally.feed(event)
+        self._screen.show(event)
+        if self._dialogue is not None:
+            self._dialogue.feed(event)
+        elif isinstance(event, ev.PermissionAsked | ev.QuestionAsked | ev.RecoveryAsked):
+            self._note_question()
+
+    def _end(self, event: ev.TurnEnded) -> None:
+        self._turn_id = None
+        result = event.result
+        if result.stop_reason == "aborted":
+            line = f"cancelled: {self._tally.states or 'no call was made'}"
+        else:
+            line = closing_line(result, self._tally, time.monotonic() - self._started)
+        self._note(line)
+        if not self._stays:
+            self._code = exit_code(result, None)
+
+    async def _warn_of_silence(self, ending: ev.TurnEnding) -> None:
+        """Say so if a turn that is ending has not ended in time. A checkpoint."""
+        by = f" by {escape_on_one_line(ending.by)}" if ending.by else ""
+        self._note(f"the turn is ending ({ending.cause}{by})")
+        await trio.sleep(max(0.0, ending.until - time.time()) + _SILENT_SECONDS)
+        if self._turn_id == ending.turn_id:
+            self._note("the server is silent: it is not known whether the turn has ended")
+
+    # -- what is true now --------------------------------------------------------------------
+
+    def _show_state(self, resync: Resync) -> None:
+        """Show a snapshot: at first, what the session does; later, what may be missing above."""
+        state = resync.state
+        self._turn_id = None if state.turn is None else state.turn.turn_id
+        if self._is_attached:
+            self._screen.show(resync)
+            self._ask(resync)
+            return
+        self._screen.add_lines(f"{_heading(state)}\n")
+        if state.turn is not None and state.turn.step is not None:
+            for event in _events_so_far(state, state.turn.step):
+                self._tally.feed(event)
+                self._screen.show(event)
+        if resync.open_questions and self._keyboard is None:
+            self._note_question()
+
+    def _note_question(self) -> None:
+        self._note(f"a question waits: `engine attach {self._session.id}` in a terminal answers it")
+
+    def _ask(self, resync: Resync) -> None:
+        """Show the open questions, and no others."""
+        if self._dialogue is not None:
+            self._dialogue.replace_questions(resync.open_questions)
+
+    def _note(self, text: str) -> None:
+        if text:
+            self._screen.add_lines(f"{self._screen.symbols.note} {text}\n")
+
+    def _last_lines(self) -> Iterator[str]:
+        if self._code is not None:
+            return
+        again = f"`engine attach {self._session.id}`"
+        if self._turn_id is None:
+            yield f"detached; {again} comes back"
+        else:
+            yield f"detached: the turn goes on; {again} shows it again, and {again[:-1]} --cancel` cancels it"
+
+
+def _heading(state: SessionState) -> str:
+    name = escape_on_one_line(state.title or state.context.cwd)
+    status = "waits for an answer" if isinstance(state.status, Waiting) else "is working" if state.turn else "is idle"
+    return f"session {state.session_id} ({name}) {status}; {len(state.transcript)} messages"
+
+
+def _events_so_far(state: SessionState, step: OpenStep) -> Iterator[ev.Durable | ev.Live]:
+    """Yield events that show what the open step has brought so far, as if they came now."""
+    assert state.turn is not None
+    turn_id, path, now = state.turn.turn_id, (state.session_id,), time.time()
+    for part in step.parts:
+        if part.kind == "text" and part.text:
+            yield ev.TextDelta(
+                session_id=state.session_id,
+                turn_id=turn_id,
+                path=path,
+                time=now,
+                message_id=step.message_id,
+                part_id=part.part_id,
+                after=state.seq,
+                offset=0,
+                text=part.text,
+            )
+    for call in step.calls:
+        if call.state in {"settled", "delivered"}:
+            continue
+        yield ev.CallAnnounced(
+            session_id=state.session_id,
+            turn_id=turn_id,
+            path=path,
+            time=now,
+            call_id=call.call_id,
+            message_id=step.message_id,
+            part_id=call.part_id,
+            tool=call.tool,
+        )
+        yield ev.CallQueued(turn_id=turn_id, time=now, call_id=call.call_id, tool=call.tool, arguments=call.arguments)
+        if call.state == "running":
+            yield ev.CallStarted(turn_id=turn_id, time=now, call_id=call.call_id)

@@ -1,0 +1,95 @@
+"""`engine attach` as a process, and in a terminal: watching, answering, leaving, cancelling."""
+
+import re
+import signal
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Start
+from tests.cli.processes import Command
+
+
+@pytest.fixture
+def runtime() -> Iterator[str]:
+    """A folder with a short name, for the Unix socket."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
+@pytest.fixture
+def server(engine: Start, runtime: str) -> Command:
+    command = engine("serve", XDG_RUNTIME_DIR=runtime)
+    command.read_until("Ctrl-C ends it.")
+    return command
+
+
+@pytest.mark.slow
+def test_prompt_is_watched_to_the_end(engine: Start, server: Command, runtime: str) -> None:
+    del server
+    command = engine("attach", "--prompt", "hello", XDG_RUNTIME_DIR=runtime)
+    assert command.wait() == 0
+    assert "Hello, wörld.\nTwo lines." in command.output
+    assert "completed in" in command.output
+    again = engine("attach", XDG_RUNTIME_DIR=runtime)
+    assert again.wait() == 0
+    assert "is idle; 2 messages" in again.output
+
+
+@pytest.mark.slow
+def test_question_is_answered_by_who_comes_later(engine: Start, server: Command, runtime: str) -> None:
+    del server
+    first = engine("attach", "--prompt", "bash touch there", XDG_RUNTIME_DIR=runtime)
+    first.read_until("a question waits")
+    first.send(signal.SIGINT)
+    assert first.wait() == 0
+    assert "detached: the turn goes on" in first.output
+    second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
+    second.read_until("waits for an answer")
+    second.read_until("once (o)")
+    second.type("o\n")
+    second.read_until("completed in")
+    second.type("\x03")
+    assert second.wait() == 0
+    assert "detached" in second.output
+
+
+@pytest.mark.slow
+def test_second_command_cancels(engine: Start, server: Command, runtime: str) -> None:
+    first = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
+    assert first.wait() == 2, first.output
+    assert "--prompt TEXT" in first.output
+    working = engine("attach", "--prompt", "bash touch there", XDG_RUNTIME_DIR=runtime)
+    working.read_until("a question waits")
+    session_id = re.findall(r"ses_\w+", working.output)[0]
+    cancel = engine("attach", session_id, "--cancel", XDG_RUNTIME_DIR=runtime)
+    assert cancel.wait() == 0
+    assert "the turn has ended (aborted)" in cancel.output
+    assert working.wait() == 1
+    assert "is ending (user by terminal)" in working.output
+    idle = engine("attach", session_id, "--cancel", XDG_RUNTIME_DIR=runtime)
+    assert idle.wait() == 1
+    assert "no turn runs" in idle.output
+    # The end of the server is shown, and Ctrl-C still leaves.
+    watching = engine("attach", session_id, terminal=True, XDG_RUNTIME_DIR=runtime)
+    watching.read_until("is idle")
+    server.send(signal.SIGTERM)
+    watching.read_until("the connection is lost; trying again")
+    watching.type("\x03")
+    assert watching.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error"),
+    [
+        ([], 1, "no server runs for the store"),
+        (["--url", "http://127.0.0.1:9"], 1, "`engine serve` starts a server"),
+        (["--url", "nonsense"], 2, "the address of a server begins with"),
+        (["--prompt", "x", "--cancel"], 2, "not allowed with"),
+    ],
+)
+def test_errors_name_the_next_command(engine: Start, runtime: str, arguments: list[str], code: int, error: str) -> None:
+    command = engine("attach", *arguments, XDG_RUNTIME_DIR=runtime)
+    assert command.wait() == code
+    assert error in command.output

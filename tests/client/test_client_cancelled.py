@@ -1,0 +1,92 @@
+"""A client cancelled at any instant leaves nothing behind; what it has begun is done once, whoever goes on with it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import trio
+from trio.testing import MockClock
+
+import engine
+from engine.client import RemoteSession
+from engine.core.errors import AlreadyAnswered
+from engine.core.events import PermissionAsked, TurnEnded, TurnStarted
+from engine.journal.state import Resync
+from engine.session.engine_options import PermissionOptions
+from engine.testing import FakeTools
+from engine.testing.harness import seed_scheduler
+from engine.testing.script import Answer, call, done, text
+from tests.conftest import CountRuns
+from tests.support.cancel_at import CancelAt
+from tests.support.client_world import ClientWorld, client_world
+
+SCRIPT: list[Answer] = [
+    [*text("Let me look."), *call("work", {"seconds": 0.1, "key": "a"}, id="1"), *done("calls")],
+    [*text("Done."), *done()],
+]
+
+
+async def drive(world: ClientWorld, folder: Path, *, cuts: bool) -> RemoteSession:
+    """Prompt, answer a question, wait for the end: each time with the same keys."""
+    async with world.client("ada") as client:
+        session = await client.create_session(cwd=folder, key="create")
+        async with session.watch() as stream:
+            turn = await session.prompt("Go", key="prompt")
+            if cuts:
+                world.cut()
+            async for item in stream:
+                if isinstance(item, Resync):
+                    for question in item.open_questions:
+                        await answer(session, question.request_id)
+                    if item.state.last_result is not None:
+                        break
+                elif isinstance(item, PermissionAsked):
+                    await answer(session, item.request_id)
+                elif isinstance(item, TurnEnded):
+                    break
+        assert (await turn.wait()).text == "Done."
+        return session
+
+
+async def answer(session: RemoteSession, request_id: str) -> None:
+    # It may have been answered before this client was cancelled.
+    with suppress(AlreadyAnswered):
+        await session.reply(request_id, engine.Once())
+
+
+async def scenario(at: CancelAt, folder: Path, *, cuts: bool) -> None:
+    tools = FakeTools()
+    opening: dict[str, Any] = {"tools": tools.tools(), "permissions": PermissionOptions()}
+    async with client_world(folder, "pair", *SCRIPT, **opening) as world:
+        with at.scope():
+            await drive(world, folder, cuts=cuts)
+        assert world.pair is not None
+        assert world.pair.connections == 0
+        session = await drive(world, folder, cuts=cuts)
+        live = await world.engine.open_session(session.id)
+        assert len([event for event in live.events() if isinstance(event, TurnStarted)]) == 1
+        assert [trail.key for trail in tools.trails] == ["a"]
+        async with world.client() as other:
+            # The server has seen that the others have gone.
+            while len((await other.request("clients")).clients) > 1:  # type: ignore[attr-defined]  # its row says so
+                await trio.sleep(0.1)
+
+
+def play(step: int | None, folder: Path, *, cuts: bool) -> CancelAt:
+    seed_scheduler(0)
+    at = CancelAt(step)
+    trio.run(partial(scenario, at, folder, cuts=cuts), instruments=[at], clock=MockClock(autojump_threshold=0))
+    return at
+
+
+def test_client_cancelled_at_any_step(folder: Path, is_full: bool, count_runs: CountRuns) -> None:
+    for cuts in (False, True):
+        # The clock may jump while a thread is at work: then there are more.
+        steps = min(play(None, folder, cuts=cuts).steps for _ in range(3))
+        assert steps > 200
+        runs = range(0, steps, 1 if is_full else 29)
+        assert sum(play(step, folder, cuts=cuts).has_fired for step in runs) > len(runs) * 0.9
+        count_runs(len(runs))

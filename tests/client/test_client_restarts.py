@@ -1,0 +1,117 @@
+"""A server that is killed and started again under a client: it is back soon, and nothing durable is lost."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from subprocess import Popen
+
+import attrs
+import pytest
+import trio
+
+import engine
+import engine.client
+from engine.client import Offline, Online, RemoteSession, SessionStream
+from engine.core.errors import AlreadyAnswered, TurnParked
+from engine.core.events import PermissionAsked, TextDelta, TurnEnded, TurnStarted
+from engine.journal.state import Resync
+from tests.support.client_world import items_until
+from tests.support.processes import python_process, read_line
+
+pytestmark = [pytest.mark.os, pytest.mark.slow]
+
+
+@attrs.define
+class KilledServer:
+    """A server process that can be killed and started again, at the same place."""
+
+    folder: Path
+    port: int
+    stack: ExitStack
+    process: Popen[str] | None = None
+    url: str = ""
+    token: str = ""
+    started: float = 0.0
+
+    def start(self) -> None:
+        arguments = [
+            "-m",
+            "tests.support.served_process",
+            str(self.folder / "s.db"),
+            str(self.folder / "run"),
+            str(self.port),
+        ]
+        self.process = self.stack.enter_context(python_process(*arguments))
+        self.url, self.token = read_line(self.process), read_line(self.process)
+        self.started = time.monotonic()
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+
+@asynccontextmanager
+async def killed_server(folder: Path) -> AsyncGenerator[KilledServer]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with ExitStack() as stack, trio.fail_after(100):
+        server = KilledServer(folder, port, stack)
+        await trio.to_thread.run_sync(server.start)
+        yield server
+
+
+async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str) -> None:
+    """Allow what is asked, up to the end of a turn."""
+    async for item in stream:
+        if isinstance(item, PermissionAsked):
+            # Of the past, in a stream that begins with the first event.
+            with suppress(AlreadyAnswered):
+                await session.reply(item.request_id, engine.Once())
+        if isinstance(item, TurnEnded) and item.turn_id == turn_id:
+            return
+
+
+@pytest.mark.parametrize("kind", [TurnStarted, TextDelta, PermissionAsked, TurnEnded])
+@pytest.mark.parametrize("is_local", [True, False])
+async def test_client_is_back_after_a_kill(folder: Path, kind: type, is_local: bool) -> None:
+    async with killed_server(folder) as server:
+        url = f"unix:{folder / 'run' / 'control.sock'}" if is_local else server.url
+        async with engine.client.connect(url, server.token) as client:
+            session = await client.create_session(cwd=folder)
+            async with session.watch() as stream:
+                turn = await session.prompt("Go", key="p1")
+                if kind is TurnEnded:
+                    await allow_all(session, stream, turn.id)
+                else:
+                    await items_until(stream, kind)
+                server.kill()
+                assert (await items_until(stream, Offline))[-1].code == 1006
+                await trio.to_thread.run_sync(server.start)
+                items = await items_until(stream, Online)
+                # The longest pause between two attempts, and what a machine that stands still may take besides.
+                assert time.monotonic() - server.started < 12
+                assert items[-1].is_new_server
+                items = await items_until(stream, Resync)
+                # The same prompt again: it is that turn, which the crash has ended, parked, or found at its end.
+                try:
+                    again = await session.prompt("Go", key="p1")
+                except TurnParked:
+                    again = await session.resume()
+                    await allow_all(session, stream, again.id)
+                assert again.id == turn.id
+                ended = await turn.wait()
+                more = await session.prompt("More", key="p2")
+                await allow_all(session, stream, more.id)
+                assert ended.stop_reason in {"completed", "aborted"}
+                state = session.state
+                assert client.healed == 0
+            async with session.watch(from_start=True) as stream:
+                # What was shown is what follows from the whole record.
+                await allow_all(session, stream, more.id)
+                assert session.state == state
