@@ -10,6 +10,7 @@ import json
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -28,9 +29,12 @@ from engine.cli.terminal.terminal_text import duration
 from engine.cli.turn.render import Margins
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally
+from engine.core.errors import ConfigError, StoreError
 from engine.core.events import CallHeartbeat, CallQueued, CallSettled, CallStarted, Durable, Live, TurnEnded, TurnResult
 from engine.core.messages import Settlement, Usage
 from engine.core.settings import RetryPolicy, Settings
+from engine.core.version import __version__
+from engine.export.trace_page import render_trace
 from engine.journal.state import Resync
 from engine.permission.allow_all import AllowAll
 from engine.process.kill_tree import find_marked
@@ -61,15 +65,20 @@ def main(arguments: list[str]) -> int:
         "demo",
         "See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write a page that shows what ran when; FILE must not exist"
+    )
 
     def run() -> int:
-        parser.parse_args(arguments)
-        return trio.run(_demo)
+        page: Path | None = parser.parse_args(arguments).html
+        if page is not None and page.exists():
+            raise ConfigError(f"{page} exists already")
+        return trio.run(_demo, page)
 
     return run_command("demo", run)
 
 
-async def _demo() -> int:
+async def _demo(page: Path | None) -> int:
     """Run the demo and clean up. Always a checkpoint; after a signal it ends early and leaves nothing behind."""
     interrupted_by: int | None = None
     with (
@@ -78,7 +87,7 @@ async def _demo() -> int:
     ):
         passed = False
         # Everything is in a temporary folder, so the demo can't touch the user's files.
-        demo = _Demo(Path(folder), Output.to(sys.stdout))
+        demo = _Demo(Path(folder), page, Output.to(sys.stdout))
         async with trio.open_nursery() as nursery:
 
             def interrupt(number: int) -> None:
@@ -184,6 +193,7 @@ class _Demo:
     """Plays the three turns, shows them, and checks them."""
 
     _folder: Path
+    _page: Path | None
     output: Output
     tally: Tally = attrs.field(factory=Tally, init=False)
     _screen: Screen = attrs.field(init=False)
@@ -219,7 +229,20 @@ class _Demo:
             )
             await self._play(session, "The same session continues", PROMPTS[2])
             usage = session.state.usage
-        return self._sum_up(usage, server.requests)
+            journal = session.events()
+        passed = self._sum_up(usage, server.requests)
+        if self._page is not None:
+            self._write_page(self._page, journal)
+        return passed
+
+    def _write_page(self, page: Path, journal: Sequence[Durable]) -> None:
+        """Draw what ran when in the three turns. Raises `StoreError`."""
+        try:
+            with page.open("x", encoding="utf-8") as file:
+                file.write(render_trace([journal], "The demo", engine=__version__, at=time.time()))
+        except OSError as error:
+            raise StoreError(f"{page} can't be written: {error.strerror}") from error
+        self._screen.add_lines(f"\nwhat ran when           {page}\n")
 
     async def _play(self, session: Session, title: str, prompt: str, *, cancel: bool = False) -> None:
         self._screen.add_lines(f"\n{title}\n\nyou    {prompt}\n")

@@ -94,12 +94,17 @@ class TurnResumed(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class StepStarted(EventBase):
-    """A request goes out."""
+    """A request goes out.
+
+    Attributes:
+        parallel: how many of its calls may run at once; None: from an engine that did not record it.
+    """
 
     step: int
     attempt: int
     message_id: MessageId
     model: str
+    parallel: int | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

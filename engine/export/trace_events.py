@@ -25,7 +25,7 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "turn_ended": ("result", "ending"),
     "input_admitted": ("input_id", "mode", "message", "by"),
     "input_promoted": ("input_id",),
-    "step_started": ("step", "attempt", "model"),
+    "step_started": ("step", "attempt", "model", "parallel"),
     "step_received": (),
     "step_ended": ("finish", "usage", "cost", "kept"),
     "retry_scheduled": ("attempt", "message", "next_at"),

@@ -49,7 +49,15 @@ def begin_step(run: TurnRun, model: Model, request: ModelRequest, *, number: int
     step = _new_step(run, model, request, number=number, attempt=attempt, message_id=message_id, is_last=is_last)
     # In its slot before it is in the record: if the append fails, the cleanup finds the step and closes it.
     run.step = step
-    run.journal.append(StepStarted(step=number, attempt=attempt, message_id=message_id, model=request.model))
+    run.journal.append(
+        StepStarted(
+            step=number,
+            attempt=attempt,
+            message_id=message_id,
+            model=request.model,
+            parallel=run.inputs.settings.parallel,
+        )
+    )
     return step
 
 

@@ -23,6 +23,8 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     nowhere = "http://127.0.0.1:9"
     command = engine(
         "demo",
+        "--html",
+        "demo.html",
         ANTHROPIC_API_KEY="",
         ANTHROPIC_BASE_URL=nowhere,
         HTTP_PROXY=nowhere,
@@ -41,6 +43,7 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     assert "processes left          0\n" in command.output
     assert "tokens                  14,280 in 7 requests" in command.output
     assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"
+    assert "<title>The demo</title>" in (tmp_path / "demo.html").read_text(encoding="utf-8")
 
 
 def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:

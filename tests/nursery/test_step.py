@@ -25,6 +25,7 @@ from engine.core.events import (
     Notice,
     SharedContext,
     StepEnded,
+    StepStarted,
     TextDelta,
     TurnEnded,
 )
@@ -121,6 +122,7 @@ async def test_record_says_which_calls_run_alone(autojump_clock: MockClock) -> N
         ("write", False),
         ("nothing", False),
     ]
+    assert {started.parallel for started in played.all(StepStarted)} == {10}
 
 
 async def test_t3_heartbeat_counts_pending_inputs(autojump_clock: MockClock) -> None:

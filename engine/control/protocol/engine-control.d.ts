@@ -2219,6 +2219,8 @@ export interface StepStarted {
   attempt: number;
   message_id: string;
   model: string;
+  /** how many of its calls may run at once; None: from an engine that did not record it. */
+  parallel: number | null;
 }
 
 /** Which events to get. */

@@ -97,6 +97,7 @@ export const HANDLERS = {
     row.to = null;
     row.facts.model = clip(event.model);
     row.facts.attempt = event.attempt;
+    row.facts.parallel = event.parallel ?? "";
     session.step = row;
     session.parts.clear();
     enter(row, "request", event.time);
@@ -206,7 +207,8 @@ export const HANDLERS = {
     row.outcome = { status, reason: reason ?? null, failed: failed === true, unknown: unknown === true, text: clip(text) };
     if (reason === "interrupted_by_crash") session.crashed = true;
     enter(row, "settled", event.time);
-    noteWaits(session.step, event.time);
+    // When waiting calls are refused, each makes room for the next: none of them starts.
+    if (reason !== "not_executed") noteWaits(session.step, event.time);
   },
 
   call_delivered(model, event, session) {

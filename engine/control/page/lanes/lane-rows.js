@@ -30,6 +30,9 @@
 /** Characters of a text that the picture keeps. The trace file is written with the same limit: see `trace_page.py`. */
 export const KEPT = 400;
 
+/** Seconds that are no time: what an engine does in one go takes some microseconds. */
+const INSTANT = 0.0005;
+
 /** @param {unknown} text @returns {string} its beginning */
 export function clip(text) {
   if (typeof text !== "string") return "";
@@ -85,7 +88,7 @@ export function closeSegment(row, at) {
   if (open === null) return;
   open.to = Math.max(at, open.from);
   // What took no time is not shown, except the one thing that a row is about.
-  if (open.to === open.from && open.kind !== "running") row.segments.pop();
+  if (open.to - open.from < INSTANT && open.kind !== "running") row.segments.pop();
 }
 
 /** @param {Row} row @param {string} kind @param {number} at @param {string} [text] @param {string} [by] */

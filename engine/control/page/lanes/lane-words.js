@@ -11,7 +11,7 @@ export const STATES = {
   retry: ["W", "waiting before a retry"],
   receiving: ["A", "receiving arguments"],
   queued: ["Q", "queued"],
-  judged: ["J", "being checked by rules and hooks"],
+  judged: ["J", "being checked and recorded"],
   permission: ["P", "waiting for permission"],
   question: ["?", "waiting for an answer"],
   running: ["R", "running"],

@@ -3,7 +3,7 @@
 /** @typedef {{at: number, running: number, queued: number}} Level from that time on */
 
 /** Seconds between two instants that are one: what ends and what begins then did not run at once. */
-const INSTANT = 1e-6;
+const SAME = 1e-6;
 
 /**
  * @param {import("./lane-rows.js").Row[]} roots
@@ -22,7 +22,7 @@ export function strip(roots) {
     running += more;
     queued += waiting;
     const last = levels.at(-1);
-    if (last !== undefined && at - last.at < INSTANT) Object.assign(last, { running, queued });
+    if (last !== undefined && at - last.at < SAME) Object.assign(last, { running, queued });
     else levels.push({ at, running, queued });
   }
   return levels.filter((level, n) => n === 0 || level.running !== levels[n - 1].running || level.queued !== levels[n - 1].queued);

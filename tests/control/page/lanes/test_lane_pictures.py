@@ -238,6 +238,15 @@ def test_queued_calls_name_the_limit() -> None:
     ]
 
 
+def test_call_that_may_start_is_being_checked() -> None:
+    events = limited(3, parallel=10)
+    started = [event for event in events if event["type"] != "call_started"]
+    picture = draw(
+        events=[*started, {**started[-1], "seq": 99, "type": "notice", "level": "info", "text": "", "time": 1.0}]
+    )
+    assert [phases(row) for row in rows_of(picture) if row["kind"] == "call"] == [[("judged", 0, None)]] * 3
+
+
 def notes(row: Json) -> list[str]:
     return [segment["note"] for segment in row["segments"] if segment["kind"] == "queued" and "note" in segment]
 
@@ -247,7 +256,7 @@ def limited(calls: int, *, parallel: int) -> list[Json]:
     base: Json = {"session_id": "s", "turn_id": "t", "path": ["s"], "time": 0.0}
     events: list[Json] = [
         {"type": "turn_started", "call_id": None},
-        {"type": "step_started", "step": 1, "attempt": 1, "model": "m"},
+        {"type": "step_started", "step": 1, "attempt": 1, "model": "m", "parallel": parallel},
     ]
     for n in range(calls):
         events.append({"type": "call_announced", "call_id": f"c{n}", "tool": "read"})

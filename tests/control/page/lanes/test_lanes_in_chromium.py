@@ -56,6 +56,7 @@ async def opened(address: str, session: Recorded, folder: Path, **size: Any) -> 
 
 async def test_trace_file_shows_the_cancel_without_a_network(browser: str, cancelled: Recorded, tmp_path: Path) -> None:
     async with opened(browser, cancelled, tmp_path) as page:
+        await page.wait("document.querySelectorAll('[role=row]').length === 11")
         cells = await page.names("gridcell")
         assert "cancelled by phone at 0:04.00; grace until 0:06.00 (2.00 s)" in cells
         assert "fetch: running: 4.00 s, from 0:00.50 to 0:04.50" in cells
