@@ -17,6 +17,7 @@ import trio
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.conftest import REPOSITORY
+from tests.support.raw_http import raw_stream, request
 from tests.support.served_engine import Server, served
 
 PNG = b"\x89PNG\r\n\x1a\nnot really"
@@ -96,6 +97,28 @@ async def test_prompt_is_answered_with_its_turn(tmp_path: Path) -> None:
             turns.add(late.json()["turn_id"])
         busy = await http.post(f"{address}/prompt", json={"text": "x", "key": "p3"}, headers={"prefer": "wait=5"})
         assert (busy.status_code, busy.json()["kind"], {busy.json()["turn_id"]}) == (409, "busy", turns)
+
+
+async def test_client_that_hangs_up_ends_no_turn(tmp_path: Path) -> None:
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
+    async with served(tmp_path, *script) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("subscribe", session_id=session_id)
+        async with raw_stream(server.port) as stream:
+            body = json.dumps({"text": "Go", "key": "p1"})
+            target = f"/v1/sessions/{session_id}/prompt"
+            fields = "Prefer: wait=60\r\n"
+            await stream.send_all(
+                request(target, server.port, method="POST", body=body, token=server.at.token, fields=fields)
+            )
+            await client.events_until("call_started")
+        # The request is gone; its turn is not.
+        with trio.fail_after(10):
+            while (await client.result("server.status"))["connections"] != 1:
+                await trio.sleep(0.01)
+        head = (await client.result("session.get", session_id=session_id))["head"]
+        assert (head["status"]["type"], head["ending"]) == ("busy", None)
 
 
 async def test_body_is_read_as_strictly_as_messages(tmp_path: Path) -> None:

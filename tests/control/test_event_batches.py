@@ -30,8 +30,14 @@ class Source:
         self.left = list(entries)
         self.position = Position(epoch="e", seq=0)
 
-    async def __anext__(self) -> Entry:
-        return self.left.pop(0)
+    async def wait(self, *, durable: bool = False) -> bool:
+        return self.has_next(durable=durable)
+
+    def has_next(self, *, durable: bool = False) -> bool:
+        return any(not durable or entry.seq is not None for entry in self.left)
+
+    def merge(self) -> int:
+        return 0
 
     def try_next(self) -> Entry | None:
         return self.left.pop(0) if self.left else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,31 @@ async def test_question_is_seen_after_a_restart(tmp_path: Path) -> None:
             while (await client.result("cancel", **turn))["state"] == "ending":
                 await trio.sleep(0.01)
         await client.result("prompt", session_id=session_id, text="More", key="p2")
+
+
+async def test_snapshots_are_bounded(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        for number in range(30):
+            prompt = {"session_id": session_id, "text": f"{number} " + "x" * 500, "key": f"p{number}"}
+            await client.result(
+                "wait", session_id=session_id, turn_id=(await client.result("prompt", **prompt))["turn_id"]
+            )
+        ordinary = await client.result("snapshot", session_id=session_id)
+        assert len(json.dumps(ordinary)) < 256 * 1024
+        assert len(ordinary["messages"]) == 50
+        for number in range(3):
+            prompt = {"session_id": session_id, "text": "x" * 600_000, "key": f"long {number}"}
+            await client.result(
+                "wait", session_id=session_id, turn_id=(await client.result("prompt", **prompt))["turn_id"]
+            )
+        long = await client.result("snapshot", session_id=session_id)
+        assert len(json.dumps(long)) < 2 << 20
+        # What did not fit is fetched from there on.
+        older = await client.result("messages", session_id=session_id, before=long["older"], limit=1)
+        assert long["sessions"][0]["messages"] > len(long["messages"]) > 0
+        assert older["messages"][0]["id"] not in {message["id"] for message in long["messages"]}
 
 
 async def test_busy_and_stale_name_the_turn(tmp_path: Path) -> None:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
 import trio
 from trio.testing import MockClock
 from wsproto import ConnectionType, WSConnection
-from wsproto.events import AcceptConnection, Request, TextMessage
+from wsproto.events import Request
 
 from tests.support.raw_http import (
     exchange,
@@ -24,6 +23,7 @@ from tests.support.raw_http import (
     request,
     reset_on_close,
 )
+from tests.support.raw_websocket import raw_websocket, read_close
 from tests.support.served_engine import HELLO, Server, served
 
 
@@ -79,43 +79,13 @@ async def test_hidden_requests_are_not_run(tmp_path: Path, line: str, fields: st
         assert (await client.result("session.list"))["rows"] == []
 
 
-@asynccontextmanager
-async def websocket(server: Server) -> AsyncGenerator[tuple[trio.SocketStream, Callable[[str], Awaitable[None]]]]:
-    """Open a WebSocket by wsproto, as a foreign client; yield its stream, and what sends a text."""
-    protocol = WSConnection(ConnectionType.CLIENT)
-    fields = [(b"Authorization", f"Bearer {server.at.token}".encode())]
-    async with raw_stream(server.port) as stream:
-        await stream.send_all(
-            protocol.send(Request(host=f"127.0.0.1:{server.port}", target="/v1/socket", extra_headers=fields))
-        )
-        accepted = False
-        while not accepted:
-            protocol.receive_data(await stream.receive_some())
-            accepted = any(isinstance(event, AcceptConnection) for event in protocol.events())
-
-        async def send(message: str) -> None:
-            await stream.send_all(protocol.send(TextMessage(message)))
-
-        yield stream, send
-
-
 async def test_wsproto_client_is_served(tmp_path: Path) -> None:
-    async with served(tmp_path) as server, websocket(server) as (stream, send):
+    async with served(tmp_path) as server, raw_websocket(server) as (stream, send):
         # It has its own state of the connection: frames are read by another one.
         reader = WSConnection(ConnectionType.CLIENT)
         reader.send(Request(host="a", target="/"))
         await send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": HELLO}))
         assert b'"role":"full"' in await stream.receive_some()
-
-
-async def read_close(stream: trio.SocketStream, code: int) -> bytes:
-    """Read until the connection is closed with that code; return what came before."""
-    data = b""
-    while (frame := b"\x88") not in data or code.to_bytes(2) not in data.rpartition(frame)[2]:
-        piece = await stream.receive_some()
-        assert piece, data
-        data += piece
-    return data
 
 
 async def broken_head(server: Server) -> None:
@@ -131,14 +101,14 @@ async def broken_body(server: Server) -> None:
 
 
 async def broken_frame(server: Server) -> None:
-    async with websocket(server) as (stream, send):
+    async with raw_websocket(server) as (stream, send):
         await send('{"jsonrpc":"2.0","id":1,')
         reset_on_close(stream)
         await stream.send_all(b"\x81\xfe\xff")
 
 
 async def fragments(server: Server) -> None:
-    async with websocket(server) as (stream, _):
+    async with raw_websocket(server) as (stream, _):
         await stream.send_all(b"\x01\x80\0\0\0\0" + b"\x00\x80\0\0\0\0" * 2000)
         await read_close(stream, 1009)
 
@@ -261,7 +231,7 @@ async def test_flood_of_messages_is_closed(tmp_path: Path) -> None:
         kinds = [answer.get("error", {}).get("data", {}).get("kind", "") for answer in answers]
         # The limit is for a second, so the requests may fall into two of them.
         assert set(kinds) <= {"", "rate_limited"}
-        async with websocket(server) as (stream, send):
+        async with raw_websocket(server) as (stream, send):
             for _ in range(2100):
                 try:
                     await send('{"jsonrpc":"2.0","method":"tock","params":{"time":1}}')
@@ -308,6 +278,6 @@ async def test_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
 
 
 async def test_bad_hello_is_final(tmp_path: Path) -> None:
-    async with served(tmp_path) as server, websocket(server) as (stream, send):
+    async with served(tmp_path) as server, raw_websocket(server) as (stream, send):
         await send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": {"protocol": 1}}))
         assert b'"kind":"params"' in await read_close(stream, 4400)

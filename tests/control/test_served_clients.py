@@ -102,6 +102,22 @@ async def test_watched_list_shows_status_and_waiting(tmp_path: Path) -> None:
         assert (await bob.result("unsubscribe", sub=sub))["position"] == ""
 
 
+async def test_watched_session_comes_once_for_many_changes(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as ada, server.unix() as bob:
+        await ada.hello("ada")
+        await bob.hello("bob")
+        session_id = await ada.new_session(tmp_path)
+        await bob.result("watch")
+        began = trio.current_time()
+        for number in range(50):
+            await ada.result("session.rename", session_id=session_id, title=f"title {number}")
+        titles: list[str] = []
+        while not titles or titles[-1] != "title 49":
+            titles += [row["row"]["title"] for row in (await bob.note_of("sessions"))["rows"]]
+        # At most five times a second; the first comes at once.
+        assert len(titles) <= 2 + 5 * (trio.current_time() - began)
+
+
 async def test_watched_status_drops_what_has_another(tmp_path: Path) -> None:
     async with served(tmp_path, *ASKS) as server, server.unix() as client:
         await client.hello()

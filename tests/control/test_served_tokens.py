@@ -19,6 +19,9 @@ from tests.support.raw_http import exchange, raw_stream, request
 from tests.support.served_engine import HELLO, Server, served
 
 
+SYSTEM_PYTHON = "/usr/bin/python3"
+
+
 @pytest.fixture
 def clock() -> MockClock:
     """Real time, which a test may put forward."""
@@ -142,8 +145,32 @@ async def test_revoked_token_ends_its_connections(tmp_path: Path, clock: MockClo
         assert (await other.result("session.get", session_id=session_id))["head"]["turn"] is not None
 
 
-async def test_credentials_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.os
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+@pytest.mark.skipif(not Path(SYSTEM_PYTHON).exists(), reason="needs a Python that others may run")
+async def test_other_users_are_refused_at_the_socket(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        assert server.at.socket is not None
+        # Even where the folder and the socket let them in.
+        for path in (server.at.socket, *server.at.socket.parents[:-2]):
+            os.chmod(path, 0o777)  # noqa: PTH101  # it is about the mode
+        script = (
+            "import socket, sys; s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+            "try: s.sendall(b'{}\\n'); print(len(s.recv(100)) > 0)\n"
+            "except OSError: print(False)"
+        )
+        answers: list[bytes] = []
+        for user in (0, 65534):
+            command = [SYSTEM_PYTHON, "-I", "-c", script, str(server.at.socket)]
+            answers.append((await trio.run_process(command, user=user, cwd="/", capture_stdout=True)).stdout)
+        assert answers == [b"True\n", b"False\n"]
+
+
+async def test_credentials_are_shown_nowhere(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     caplog.set_level(logging.DEBUG)
+    host_key = "sk-ant-api03-" + "k" * 40
     seen: list[str] = []
     secrets: list[str] = []
     async with (
@@ -167,7 +194,12 @@ async def test_credentials_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogC
                 seen.append((await http.get("/v1/status", headers={"authorization": f"Bearer {wrong}"})).text)
             seen.append((await http.post("/v1/login", json={"ticket": secret})).text)
             seen.append(json.dumps(await client.call("unsubscribe", sub=secret[:40])))
+        # The key of a model's host is where only the engine looks for it.
+        monkeypatch.setenv("ANTHROPIC_API_KEY", host_key)
         for path in (
+            "/metrics",
+            "/v1/tools",
+            f"/v1/sessions/{session_id}/export.json",
             "/v1/status",
             "/v1/sessions",
             "/v1/clients",
@@ -179,6 +211,10 @@ async def test_credentials_are_shown_nowhere(tmp_path: Path, caplog: pytest.LogC
             seen += [answer.text, str(answer.headers)]
         seen += [json.dumps(await client.result("server.status")), json.dumps(await client.result("clients"))]
     files = [trio.Path("/proc/self/cmdline"), *await trio.Path(tmp_path).glob("sessions.db*")]
-    seen += [caplog.text, *os.environ.values(), *[(await file.read_bytes()).decode("latin-1") for file in files]]
-    for secret in secrets:
+    seen += [
+        caplog.text,
+        *[value for value in os.environ.values() if value != host_key],
+        *[(await file.read_bytes()).decode("latin-1") for file in files],
+    ]
+    for secret in [*secrets, host_key]:
         assert not [piece for piece in seen if secret in piece]

@@ -98,6 +98,11 @@ def test_browsers_other_sites_are_refused() -> None:
     ):
         status = status_of(line, sec_fetch_site=site, sec_fetch_mode=mode)
         assert status == (200 if (mode, line) == ("navigate", "GET /") else 403), (site, mode, line)
+    for dest, status in [("document", 200), ("iframe", 403), ("embed", 403), ("object", 403)]:
+        assert (
+            status_of(sec_fetch_site="cross-site", sec_fetch_mode="navigate", sec_fetch_dest=dest, line="GET /")
+            == status
+        )
     for site in ["same-origin", "none"]:
         assert status_of("POST /v1/rpc", sec_fetch_site=site) == 200
 
