@@ -23,7 +23,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface pins prices core dev clean
+.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface pins prices packages javascript core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,7 +45,7 @@ full: check ## what a release needs: the checks, and every test with nothing sam
 
 check: static guards ## lint, types, words, documentation, wheel, import layers, examples
 
-static: lint types words shape docs wheel fragments # what needs no test run
+static: lint types javascript words shape docs wheel fragments # what needs no test run
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
@@ -98,6 +98,16 @@ pyright: dev
 	@$(PYRIGHT) --warnings
 	$(call say,pyright --verifytypes)
 	@$(PYRIGHT) --verifytypes engine --ignoreexternal
+
+packages: ## what the tests of the JavaScript need, from npm
+	@cd tests/javascript && npm install --silent --prefer-offline
+
+javascript: # types
+	$(call say,javascript)
+	@[ -x $(TSC) ] && command -v node >/dev/null || { echo "SKIPPED: it needs node, and what make packages installs"; exit 0; }; \
+		$(TSC) -p tests/javascript
+
+TSC := tests/javascript/node_modules/.bin/tsc
 
 guards: dev
 	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)

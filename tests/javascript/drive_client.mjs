@@ -3,16 +3,25 @@ import { createInterface } from "node:readline";
 import WebSocket from "ws";
 import { connect, emptyFamily, foldFamily, openQuestions } from "../../engine/control/page/client/engine-client.js";
 
+/** What a proxy that knows no WebSockets makes of them. */
+class BrokenSocket {
+  constructor() {
+    setTimeout(() => this.onclose({ code: 1006, reason: "" }));
+  }
+  close() {}
+}
+
+const SOCKETS = { broken: { WebSocket: BrokenSocket }, none: {} };
 const say = (message) => console.log(JSON.stringify(message));
 const families = new Map();
 const streams = new Map();
 let client;
 
 const commands = {
-  async connect({ noSocket, ...options }) {
+  async connect({ sockets, ...options }) {
     const onState = (state, details) => say({ state, details });
     const onNote = (method, params) => say({ note: method, params });
-    client = await connect({ ...options, ...(noSocket ? {} : { WebSocket }), onState, onNote });
+    client = await connect({ ...options, ...(SOCKETS[sockets] ?? { WebSocket }), onState, onNote });
     return { key: client.key, role: client.server.role, transport: client.transport };
   },
   call: ({ method, params }) => client.call(method, params),

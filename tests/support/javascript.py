@@ -7,7 +7,6 @@ import shutil
 import subprocess
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ NODE = shutil.which("node")
 
 needs_node = pytest.mark.skipif(NODE is None, reason="there is no node")
 needs_packages = pytest.mark.skipif(
-    NODE is None or not (PACKAGES / "ws").exists(), reason="there is no node, or `make javascript` was not run"
+    NODE is None or not (PACKAGES / "ws").exists(), reason="there is no node, or `make packages` was not run"
 )
 
 
@@ -54,8 +53,3 @@ def answers(script: str, lines: Sequence[str], *, seconds: float = 100) -> list[
     found = [json.loads(line, parse_int=float) for line in run.stdout.split("\n")[:-1]]
     assert len(found) == len(lines), run.stderr
     return found
-
-
-def page_file(name: str) -> Path:
-    """Return a file of the page's folder."""
-    return REPOSITORY / "engine" / "control" / "page" / name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from engine.journal.codec import encode_state
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FaultProxy
 from engine.testing.script import Answer, call, done, text
-from tests.support.javascript import needs_packages
+from tests.support.javascript import FOLDER, NODE, needs_packages
 from tests.support.node_client import ClientFailed, NodeClient, node_client
 from tests.support.served_engine import NoArguments, Server, served
 
@@ -290,9 +291,10 @@ async def test_link_is_exchanged_for_a_key(tmp_path: Path) -> None:
         assert used.value.kind == "refused"
 
 
-async def test_without_a_websocket_it_uses_http(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sockets", ["none", "broken"])
+async def test_without_a_websocket_it_uses_http(tmp_path: Path, sockets: str) -> None:
     async with place(tmp_path) as at, node_client() as client:
-        assert (await client.run("connect", **at.options, noSocket=True))["transport"] == "http"
+        assert (await client.run("connect", **at.options, sockets=sockets))["transport"] == "http"
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -372,6 +374,14 @@ async def test_large_prompt_goes_by_upload(tmp_path: Path) -> None:
         reference = await client.run("upload", text="words\n" * 100, name="words.txt")
         sent = await client.session(session_id, "prompt", "Read this", {"attachments": [reference]})
         assert sent["turn_id"]
+
+
+def test_client_against_a_server_that_misbehaves() -> None:
+    """What a real server does seldom, or only after a while: see the file."""
+    assert NODE is not None
+    command = [NODE, "--test", "--test-reporter=spec", "client.test.mjs"]
+    run = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=100, check=False)
+    assert run.returncode == 0, run.stdout
 
 
 async def finish(arguments: NoArguments, context: engine.ToolContext) -> str:

@@ -227,7 +227,8 @@ export class Client {
       if (Date.now() - begin > STABLE_MS) attempt = 0;
       const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 10));
       const delay = longest * (0.5 + Math.random() / 2);
-      this.#setState("offline", { since: Date.now(), retryAt: Date.now() + delay, why: end.message });
+      const now = Date.now();
+      this.#setState("offline", { since: now, retryAt: now + delay, why: end.message });
       await new Promise((resolve) => {
         const timer = setTimeout(resolve, delay);
         this.#retryNow = () => (clearTimeout(timer), resolve(null));
