@@ -18,7 +18,6 @@ from engine.testing.script import Answer, Pause, done, text
 from tests.support.raw_http import exchange, raw_stream, request
 from tests.support.served_engine import HELLO, Server, served
 
-
 SYSTEM_PYTHON = "/usr/bin/python3"
 
 
