@@ -11,6 +11,7 @@ import pytest
 from engine.core.events import Verdict
 from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.permission_types import PermissionQuery, PermissionScope
+from engine.files.real_path import followed
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
 from engine.tools.builtin.bash_permissions import need_of
@@ -307,3 +308,19 @@ def test_rule_about_outside_holds_for_public_files(project: Path) -> None:
 def test_outside_of_a_project_nothing_is_listed(tmp_path: Path) -> None:
     assert os.path.isdir(tmp_path)  # noqa: PTH112
     assert verdict("find / -name '*.txt' | xargs cat", tmp_path) == "ask"
+
+
+@pytest.mark.parametrize("command", ["rg -L x", "rg -L x .", "grep -R x src", "diff -r src tests", "rg --follow x src"])
+@pytest.mark.parametrize("target", ["/etc", "../tests"])
+def test_link_that_is_followed_has_one_correct_reason(command: str, target: str, tmp_path: Path) -> None:
+    for name in ("src", "tests"):
+        (tmp_path / name).mkdir()
+    subprocess.run(("git", "init", "-q", str(tmp_path)), check=True)
+    (tmp_path / "src" / "link").symlink_to(target)
+    project = followed(str(tmp_path))
+    reason = need_of(command, project).opaque
+    left = "the project" if target == "/etc" else f"{project}/src"
+    is_below = target != "/etc" and command in {"rg -L x", "rg -L x ."}
+    assert reason == (
+        "" if is_below else f"{command.split(maxsplit=1)[0]} follows links, and {project}/src/link leads out of {left}"
+    )

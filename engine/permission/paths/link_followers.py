@@ -37,17 +37,27 @@ def programs_following_links(scan: Scan) -> frozenset[str]:
     )
 
 
-def has_link_outside(path: str, project: str) -> bool:
-    """Return whether a folder contains a link out of the project, or too many files to tell. It blocks."""
+def risk_of_links(program: str, path: str, project: str) -> str:
+    """Return why a program that follows links may leave the project from a folder; empty if it can't. It blocks."""
     real = real_path(path)
     if isinstance(real, Unclear) or not is_within(real.path, project):
-        return False  # the folder itself is judged already
+        return ""  # the folder itself is judged already
     seen = 0
     for folder, folders, files in os.walk(real.path):
         seen += len(folders) + len(files)
-        if seen > MAX_SEEN or any(_links_outside(os.path.join(folder, name), project) for name in (*folders, *files)):  # noqa: PTH118
-            return True
-    return False
+        if seen > MAX_SEEN:
+            return (
+                f"{program} follows links, and {real.path} contains too many files to look for links out of the project"
+            )
+        for name in (*folders, *files):
+            if _links_outside(link := os.path.join(folder, name), project):  # noqa: PTH118
+                return link_reason(program, link, "the project")
+    return ""
+
+
+def link_reason(program: str, link: str, left: str) -> str:
+    """Return the reason that a link takes a program out of a folder."""
+    return f"{program} follows links, and {link} leads out of {left}"
 
 
 def _links_outside(path: str, project: str) -> bool:

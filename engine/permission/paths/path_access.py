@@ -27,7 +27,7 @@ import attrs
 from engine.files.real_path import Real, Unclear, is_name, is_within, real_path
 from engine.permission.effects.scan_result import PathUse, Scan, ScannedCommand, UnnamedRead
 from engine.permission.paths.git_config import git_execution_risk
-from engine.permission.paths.link_followers import has_link_outside, programs_following_links
+from engine.permission.paths.link_followers import programs_following_links, risk_of_links
 from engine.permission.paths.path_mutations import Moves
 from engine.permission.paths.secret_search import (
     find_listed_secrets,
@@ -197,8 +197,8 @@ class _Judge:
         follows = name.rpartition("/")[2] in self.followers
         # Without a path it goes into the folder that it runs in.
         # A program without arguments, such as `rg`, searches the working directory.
-        if follows and command.cwd and has_link_outside(command.cwd, self.project):
-            yield f"{name} follows links, and {command.cwd} contains a link out of the project"
+        if follows and command.cwd and (reason := risk_of_links(name, command.cwd, self.project)):
+            yield reason
 
     def _search_results(self, command: ScannedCommand) -> Iterator[tuple[PathLocation | Unclear, PathUse | None]]:
         """Yield the files that look like secrets and that a search may show although nothing names them."""
@@ -206,7 +206,10 @@ class _Judge:
             real = real_path(folder)
             if isinstance(real, Unclear) or not is_within(real.path, self.project):
                 continue  # the folder itself is judged already
-            for number, path in enumerate(find_secrets(folder, command)):
+            for number, path in enumerate(find_secrets(folder, command, self.project)):
+                if isinstance(path, Unclear):
+                    yield path, None
+                    return
                 if path is None or number >= _MAX_SECRETS:
                     yield Unclear(f"{folder} contains too many files to tell what {command.argv[0]} shows"), None
                     return
@@ -271,8 +274,8 @@ class _Judge:
             return
         for path in paths:
             yield from self._judge(path)
-            if use.by in self.followers and has_link_outside(path, self.project):
-                yield Unclear(f"{use.by} follows links, and {path} contains a link out of the project")
+            if use.by in self.followers and (reason := risk_of_links(use.by, path, self.project)):
+                yield Unclear(reason)
             # A missing file may be created as a link by an earlier command of the same script.
             real = real_path(path)
             if isinstance(real, Real) and real.missing and self.moves.may_make(real, use.by):

@@ -9,10 +9,11 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final, Literal
 
-from engine.files.real_path import followed, is_within
+from engine.files.real_path import Unclear, followed, is_within
 from engine.permission.effects.program_effects import WordPrefix
 from engine.permission.effects.scan_result import ListedFiles, PathUse, ScannedCommand
 from engine.permission.paths.git_index import tracked_files
+from engine.permission.paths.link_followers import link_reason
 from engine.permission.programs.program_registry import DEFAULT_REGISTRY
 from engine.permission.programs.table_analysis import parse_words
 from engine.permission.rules.path_pattern import PathPattern
@@ -48,14 +49,20 @@ def folders_searched(command: ScannedCommand, uses: tuple[PathUse, ...]) -> Iter
     yield from dict.fromkeys(folders)
 
 
-def find_secrets(folder: str, command: ScannedCommand) -> Iterator[str | None]:
-    """Yield the files below a folder that look like secrets; None: there are too many files to tell. It blocks."""
+def find_secrets(folder: str, command: ScannedCommand, project: str) -> Iterator[str | Unclear | None]:
+    """Yield the files below a folder that look like secrets. It blocks.
+
+    None: there are too many files to tell. `Unclear`: the command follows a link to files that are not below the folder.
+    """
+    follows = _follows_links(command)
+    has_hidden = _reads_hidden_files(command)
     yield from _walk(
-        folder,
-        has_hidden=_reads_hidden_files(command),
-        is_read=_chosen_names(command),
-        follows="all" if _follows_links(command) else "none",
+        folder, has_hidden=has_hidden, is_read=_chosen_names(command), follows="all" if follows else "none"
     )
+    link = _link_out(folder, has_hidden=has_hidden) if follows else None
+    if link is not None:
+        left = "the project" if not is_within(followed(link), project) else followed(folder)
+        yield Unclear(link_reason(command.argv[0] or "", link, left))
 
 
 def find_listed_secrets(listing: ListedFiles) -> Iterator[str | None]:
@@ -89,10 +96,6 @@ def _names_secret_file(path: str) -> bool:
 
 def _leads_to_secret_file(path: str) -> bool:
     return _names_secret_file(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
-
-
-def _leads_out(path: str, folder: str) -> bool:
-    return os.path.islink(path) and not is_within(followed(path), followed(folder))  # noqa: PTH114
 
 
 def holds_secret_name(name: str) -> bool:
@@ -142,9 +145,19 @@ def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool], foll
             folders[:] = _visible(folders)
         read = filter(is_read, files if has_hidden else _visible(files))
         yield from filter(is_secret, (os.path.join(above, one) for one in read))  # noqa: PTH118 - of texts
-        if follows == "all" and any(_leads_out(os.path.join(above, one), folder) for one in folders):  # noqa: PTH118
-            yield None
-            return
+
+
+def _link_out(folder: str, *, has_hidden: bool) -> str | None:
+    """Return a link below a folder to a folder that is not below it; None: there is none."""
+    root = followed(folder)
+    for above, folders, _ in os.walk(root):
+        if not has_hidden:
+            folders[:] = _visible(folders)
+        for name in folders:
+            link = os.path.join(above, name)  # noqa: PTH118 - of texts
+            if os.path.islink(link) and not is_within(followed(link), root):  # noqa: PTH114
+                return link
+    return None
 
 
 def _visible(names: list[str]) -> list[str]:
