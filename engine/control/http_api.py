@@ -45,6 +45,7 @@ SUBPROTOCOL: Final = "engine.v1"
 _TICKET: Final = "engine.ticket."
 # Without a credential: they hold no data, or are how one gets it.
 _OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/login", "/v1/socket"})
+_OPEN_BYTES: Final = 4096
 _REQUESTS_PER_SECOND: Final = 100
 _TOO_MANY_LOGINS: Final = "too many failed logins: wait a second"
 # The longest time for which the method waits.
@@ -133,8 +134,10 @@ class HttpApi:
 
     def body_limit(self, head: RequestHead) -> int:
         """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
-        if head.path not in _OPEN_PATHS and not is_page(head):
-            self._login(head)
+        if head.path in _OPEN_PATHS or is_page(head):
+            # Nobody in particular may fill the memory: what comes here is a ticket.
+            return _OPEN_BYTES
+        self._login(head)
         return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes
 
     async def answer(self, request: HttpRequest) -> Answer:

@@ -226,8 +226,11 @@ async def test_large_event_is_fetched_where_it_was_elided(tmp_path: Path) -> Non
         assert len((await client.result("snapshot", session_id=session_id))["messages"]) == 2
 
 
-async def test_uploads_have_limits(tmp_path: Path) -> None:
+async def test_bodies_have_limits(tmp_path: Path) -> None:
     async with served(tmp_path) as server, http_of(server) as http:
+        nobody = {"authorization": "", "content-type": "application/json"}
+        for path, size, status in [("/v1/login", 5000, 413), ("/v1/login", 100, 400), ("/v1/rpc", 2 << 20, 401)]:
+            assert (await http.post(path, content=b" " * size, headers=nobody)).status_code == status, path
         assert (await http.post("/v1/uploads", content=bytes(32 << 20), headers=BINARY)).status_code == 200
         refused = await http.post("/v1/uploads", content=bytes((32 << 20) + 1), headers=BINARY)
         assert (refused.status_code, refused.json()["kind"]) == (413, "too_large")

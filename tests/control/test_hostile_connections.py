@@ -8,12 +8,16 @@ import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from trio.testing import MockClock
 from wsproto import ConnectionType, WSConnection
 from wsproto.events import Request
 
+from engine.control.protocol.method_table import METHODS
+from engine.session.engine_options import PermissionOptions
+from tests.support.control_session import SCRIPT, ExampleSession
 from tests.support.raw_http import (
     exchange,
     parse_answer,
@@ -281,3 +285,22 @@ async def test_bad_hello_is_final(tmp_path: Path) -> None:
     async with served(tmp_path) as server, raw_websocket(server) as (stream, send):
         await send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "hello", "params": {"protocol": 1}}))
         assert b'"kind":"params"' in await read_close(stream, 4400)
+
+
+@pytest.mark.parametrize("value", ["\ud800", "\x00", "a" * 190], ids=["half a character", "NUL", "long"])
+async def test_no_text_is_a_fault(tmp_path: Path, value: str) -> None:
+    async with served(tmp_path, *SCRIPT, permissions=PermissionOptions()) as server, server.unix() as client:
+        await client.hello()
+        session = await ExampleSession.prepare(client, tmp_path)
+        for method in METHODS:
+            if method == "server.drain":
+                continue
+            params = session.params(method)
+            names = {field.name for field in attrs.fields(METHODS[method].params) if "str" in str(field.type)}
+            for name in {name for name, given in params.items() if isinstance(given, str)} | (
+                names & {"cwd", "parent", "before"}
+            ):
+                answer = await client.call(method, **{**params, name: value})
+                assert answer.get("error", {}).get("data", {}).get("kind") != "internal", (method, name)
+            await trio.sleep(0.02)  # below the rate
+        assert (await client.result("session.get", session_id=session.id))["row"]["id"] == session.id

@@ -73,10 +73,10 @@ class SqliteTableReader:
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
         """See `TableReader`."""
         where = ["parent_id IS ?"]
-        values: list[str | float | None] = [query.parent_id]
+        values: list[str | float | None] = [None if query.parent_id is None else storable(query.parent_id)]
         if query.cwd is not None:
             where.append("cwd = ?")
-            values.append(query.cwd)
+            values.append(storable(query.cwd))
         if query.before is not None:
             where.append("(updated, id) < (?, ?)")
             values += [query.before.updated, query.before.id]
@@ -94,7 +94,7 @@ class SqliteTableReader:
             return []
         texts = SqliteTextTable(self._connection)
         with self._consistent_view():
-            text_ids = texts.newest_matches(query, limit, cwd)
+            text_ids = texts.newest_matches(query, limit, None if cwd is None else storable(cwd))
             snippets = texts.snippets(query, text_ids)
             held = holders(LeaseTable(self._connection).all(), owner)
             return [self._hit(text_id, snippets[text_id], held) for text_id in text_ids]
