@@ -68,6 +68,8 @@ def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
     args = parser.parse_args(arguments)
     if args.stdio and (args.takeover or manager.sockets):
         parser.error("--stdio has no sockets to take")
+    if args.stdio and args.open:
+        parser.error("--stdio serves no page")
     permissions = permission_choice(args)
     configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))
@@ -84,6 +86,7 @@ def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
         serving=serving,
         drain=args.drain,
         requires_new=args.require_new,
+        opens=args.open,
         manager=manager,
     )
 
@@ -186,6 +189,9 @@ def _add_life_flags(parser: argparse.ArgumentParser) -> None:
         "--notify",
         metavar="COMMAND",
         help="run this with bash when a question waits and no client is connected; $ENGINE_SESSION, $ENGINE_QUESTION",
+    )
+    group.add_argument(
+        "--open", action="store_true", help="open the page in a browser, also that of a server that runs already"
     )
     group.add_argument("--audit", metavar="FILE", help="log who connects, answers, cancels and deletes; - is stderr")
 

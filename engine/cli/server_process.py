@@ -16,6 +16,7 @@ import trio
 from engine.cli.flags.model_flags import ModelChoice
 from engine.cli.flags.permission_flags import PermissionChoice
 from engine.cli.flags.store_flags import open_store
+from engine.cli.page_link import open_in_browser, running_link
 from engine.cli.stdio_server import serve_stdio
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.signals import leave_at_once, termination_signals
@@ -27,6 +28,7 @@ from engine.control.service.tls_files import TlsFiles
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import public
 from engine.core.settings import Settings
+from engine.core.threads import to_thread
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, engine_runtime, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
@@ -36,6 +38,7 @@ from engine.tools.tool import Tool
 
 ALREADY_RUNNING: Final = 11
 _REASON: Final = "a signal has ended it"
+_NO_BROWSER: Final = "engine serve: there is no browser to open the page in; run `engine serve` again for another link"
 
 
 @attrs.frozen(kw_only=True)
@@ -47,6 +50,7 @@ class ServeCommand:
         serving: how it is reached; None: over its standard streams.
         drain: how long turns may go on when it ends.
         requires_new: a server that runs already is an error.
+        opens: the page is opened in a browser.
         manager: what the service manager has passed.
     """
 
@@ -58,6 +62,7 @@ class ServeCommand:
     serving: ServeOptions | None
     drain: float
     requires_new: bool
+    opens: bool
     manager: ServiceManager
 
 
@@ -74,7 +79,13 @@ def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
         if command.requires_new:
             print_error(f"engine serve: {text}")
             return ALREADY_RUNNING
-        return print_text(f"{text}\n")
+        assert command.serving is not None
+        assert command.serving.folder is not None
+        folder = Path(command.serving.folder)
+        link = running_link(running.record, folder)
+        if link is not None and command.opens and not open_in_browser(folder, link):
+            print_error(_NO_BROWSER)
+        return print_text(f"{text}\n" if link is None or command.opens else f"{text}\n{_link_line(link)}\n")
 
 
 def _own_streams() -> tuple[int, int]:
@@ -97,7 +108,7 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[in
                 async with _engine_of(command, tools) as eng:
                     served = await nursery.start(_run, eng, command, streams, ended)
                     process = _ServerProcess(command, eng, served)
-                    process.announce()
+                    process.announce(nursery)
                     nursery.start_soon(command.manager.keep_alive)
                     nursery.start_soon(process.watch_signals, signals)
                     await served.drained.wait()
@@ -158,11 +169,22 @@ class _ServerProcess:
         self._served = served
         self._has_terminal = _has_terminal()
 
-    def announce(self) -> None:
-        """Say that it serves, and where."""
+    def announce(self, nursery: trio.Nursery) -> None:
+        """Say that it serves, and where; open the page in a task of *nursery*, where that is wanted."""
         if self._command.serving is not None:
             print_text(_where(self._served, self._command.serving))
+        if self._command.opens:
+            nursery.start_soon(self._open_page)
         self._command.manager.notify("READY=1", f"STATUS=serves at {self._served.url or 'standard input'}")
+
+    async def _open_page(self) -> None:
+        """Open the page in a browser, with a link of its own. A checkpoint; the thread of a browser that hangs is left."""
+        link = self._served.link()
+        assert self._command.serving is not None
+        assert self._command.serving.folder is not None
+        folder = Path(self._command.serving.folder)
+        if link is None or not await to_thread(open_in_browser, folder, link):
+            print_error(_NO_BROWSER)
 
     async def watch_signals(self, signals: AsyncIterator[int]) -> None:
         """End the server at a signal: slowly, at once, without saving. Runs until cancelled. A checkpoint."""
@@ -214,12 +236,18 @@ def _has_terminal() -> bool:
     return True
 
 
+def _link_line(link: str) -> str:
+    return f"Open the page, once, within ten minutes: {link}"
+
+
 def _where(served: ServedAt, options: ServeOptions) -> str:
     """Return how to connect, for a person."""
     assert options.folder is not None
     token = Path(options.folder) / "token"
+    link = served.link()
     lines = [
         f"engine serves at {served.url} and at {served.socket}",
+        *([] if link is None else [_link_line(link)]),
         f"The token is in {token}. Try it:",
         f'  curl -H "Authorization: Bearer $(cat {token})" {served.url}/v1/sessions',
         "Ctrl-C ends it.",

@@ -212,7 +212,7 @@ class HttpApi:
                 return self._socket(request.head)
             case "/v1/login" if is_post:
                 return self._log_in(request.body)
-            case "/v1/ticket" if is_post:
+            case "/v1/ticket" | "/v1/link" if is_post:
                 return self._ticket(request.head)
             case "/v1/rpc" if is_post:
                 text = await self._api.run_frame(request.body, self._login(request.head))
@@ -267,8 +267,9 @@ class HttpApi:
         return _json(200, {"key": key})
 
     def _ticket(self, head: RequestHead) -> Answer:
-        """Return a ticket for one WebSocket."""
-        ticket = self._api.credentials.socket_ticket(self._login(head))
+        """Return a ticket: for one WebSocket, or for a link to the page."""
+        login, credentials = self._login(head), self._api.credentials
+        ticket = credentials.link_ticket(login) if head.path == "/v1/link" else credentials.socket_ticket(login)
         if ticket is None:
             raise BadRequest(429, "too many tickets are open")
         return _json(200, {"ticket": ticket})

@@ -3,8 +3,10 @@
 import re
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import httpx
 import pytest
@@ -33,15 +35,47 @@ def test_served_sessions_are_driven_by_http(engine: Start, tmp_path: Path, runti
         params = {"session_id": session_id, "turn_id": turn["turn_id"], "timeout": 30}
         request = {"jsonrpc": "2.0", "id": 1, "method": "wait", "params": params}
         assert http.post("/v1/rpc", json=request).json()["result"]["result"]["text"] == "Hello, wörld.\nTwo lines."
-    second = engine("serve", XDG_RUNTIME_DIR=runtime)
-    assert second.wait() == 0
-    assert f"a server of this store runs at {address[1]}" in second.output
+        second = engine("serve", XDG_RUNTIME_DIR=runtime)
+        assert second.wait() == 0
+        assert f"a server of this store runs at {address[1]}" in second.output
+        # Both give a link to the page, which works once.
+        for output in (command.output, second.output):
+            link = re.search(r"minutes: (http://\S+/)#k=(\S+)", output)
+            assert link is not None
+            logins = [http.post("/v1/login", json={"ticket": link[2]}).status_code for _ in range(2)]
+            assert logins == [200, 401]
+            assert http.get("/").status_code == 200
     third = engine("serve", "--require-new", XDG_RUNTIME_DIR=runtime)
     assert third.wait() == 11
     assert f"process {command.process.pid}" in third.output
     command.send(signal.SIGTERM)
     assert command.wait() == 0
     assert not Path(address[2]).exists()
+
+
+def test_page_is_opened_by_a_private_file(engine: Start, tmp_path: Path, runtime: str) -> None:
+    # A browser that notes what it is started with.
+    browser = tmp_path / "browser"
+    noted = tmp_path / "noted"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {noted}.tmp; mv {noted}.tmp {noted}\n')
+    browser.chmod(0o755)
+    command = engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")
+    command.read_until("Ctrl-C ends it.")
+    for opened in (command, engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")):
+        if opened is not command:
+            assert opened.wait() == 0
+        end = time.monotonic() + 30
+        while not noted.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        file = Path(unquote(urlsplit(noted.read_text().strip()).path))
+        noted.unlink()
+        # The ticket is in the file, which is only ours, and not among the arguments, which are everybody's.
+        assert file.stat().st_mode & 0o077 == 0
+        found = re.search(r'url=(http://[^/]+)/#k=([^"]+)"', file.read_text())
+        assert found is not None
+        assert httpx.post(f"{found[1]}/v1/login", json={"ticket": found[2]}).status_code == 200
+    command.send(signal.SIGTERM)
+    assert command.wait() == 0
 
 
 @pytest.mark.parametrize(
