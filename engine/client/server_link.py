@@ -122,7 +122,6 @@ class ServerLink:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._send_all)
-                    nursery.start_soon(self._watch_silence)
                     nursery.start_soon(self._greet, hello, on_ready)
                     await self._receive_all()
         finally:
@@ -293,32 +292,31 @@ class ServerLink:
     # -- life ----------------------------------------------------------------------------------
 
     async def _greet(self, hello: HelloParams, on_ready: Callable[[], None]) -> None:
+        """Say hello; then end the connection once nothing has come for too long. A checkpoint."""
         with trio.move_on_after(_HELLO_SECONDS):
             try:
-                result = await self.request("hello", hello, is_read=False)
+                self.hello = cast("HelloResult", await self.request("hello", hello, is_read=False))
             except LinkLost:
                 return
             except EngineError as error:
                 self.refused = error
                 self.end(1000, "the server does not let this client in")
                 return
-            self.hello = cast("HelloResult", result)
-            # The one that `hello` had is free again.
-            for _ in range(self.hello.limits.in_flight - _SPARE - 1):
-                self._slots.release()
-            on_ready()
+        if self.hello is None:
+            self.end(_GONE, f"the server did not answer for {_HELLO_SECONDS:g} seconds")
             return
-        self.end(_GONE, f"the server did not answer for {_HELLO_SECONDS:g} seconds")
+        # The one that `hello` had is free again.
+        for _ in range(self.hello.limits.in_flight - _SPARE - 1):
+            self._slots.release()
+        on_ready()
+        await self._watch_silence(_SILENT_HEARTBEATS * self.hello.heartbeat)
 
-    async def _watch_silence(self) -> None:
-        """End the connection once nothing has come for too long: it may be cut without a sign of that."""
-        while True:
-            heartbeat = _HELLO_SECONDS if self.hello is None else self.hello.heartbeat
-            limit = _SILENT_HEARTBEATS * heartbeat
-            await trio.sleep_until(self._last_received + min(limit, _HELLO_SECONDS))
-            if trio.current_time() - self._last_received >= limit:
-                self.end(_GONE, f"nothing came from the server for {limit:g} seconds")
-                return
+    async def _watch_silence(self, limit: float) -> None:
+        """End the connection once nothing has come for *limit* seconds: it may be cut without a sign of that."""
+        # An event for each message would cost more than to look again now and then.
+        while trio.current_time() < self._last_received + limit:  # noqa: ASYNC110
+            await trio.sleep_until(self._last_received + limit)
+        self.end(_GONE, f"nothing came from the server for {limit:g} seconds")
 
     def _finish(self) -> TransportClosed:
         """Wake all who wait; return how it ended. Not a checkpoint."""

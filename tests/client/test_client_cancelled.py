@@ -21,7 +21,7 @@ from engine.testing.harness import seed_scheduler
 from engine.testing.script import Answer, call, done, text
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt
-from tests.support.client_world import ClientWorld, client_world
+from tests.support.client_world import FOR_EVER, ClientWorld, client_world
 
 SCRIPT: list[Answer] = [
     [*text("Let me look."), *call("work", {"seconds": 0.1, "key": "a"}, id="1"), *done("calls")],
@@ -60,7 +60,7 @@ async def answer(session: RemoteSession, request_id: str) -> None:
 async def scenario(at: CancelAt, folder: Path, *, cuts: bool) -> None:
     tools = FakeTools()
     opening: dict[str, Any] = {"tools": tools.tools(), "permissions": PermissionOptions()}
-    async with client_world(folder, "pair", *SCRIPT, **opening) as world:
+    async with client_world(folder, "pair", *SCRIPT, **opening, seconds=FOR_EVER) as world:
         with at.scope():
             await drive(world, folder, cuts=cuts)
         assert world.pair is not None

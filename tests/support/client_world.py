@@ -30,6 +30,8 @@ from engine.testing import FaultProxy, ScriptedProvider
 from engine.testing.script import Answer, done, text
 
 Transport = Literal["websocket", "unix", "pair"]
+# With a clock that jumps: it does so while a thread is at work, too.
+FOR_EVER = 1e9
 TRANSPORTS: tuple[Transport, ...] = ("websocket", "unix", "pair")
 
 
