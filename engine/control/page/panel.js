@@ -121,11 +121,11 @@ export class Panel {
     const { lanes, context } = this;
     const { log, session } = context;
     const loaded = () => [...log.loadedEvents()].filter((event) => "session_id" in event);
-    lanes.reset([...loaded(), ...endingOf(log, session.id)]);
+    lanes.reset([...loaded(), ...endingsOf(log)]);
     try {
       const { loadRecord } = await import("./lanes/load-record.js");
       const record = await loadRecord((method, params) => session.client.call(method, params), session.id, [...log.loadedEvents()]);
-      if (this.lanes === lanes) lanes.reset([...record, ...loaded(), ...endingOf(log, session.id)]);
+      if (this.lanes === lanes) lanes.reset([...record, ...loaded(), ...endingsOf(log)]);
     } catch (error) {
       lanes.remark(`Some of it could not be loaded: ${error.message}`);
     }
@@ -218,9 +218,11 @@ function usageNode(usage, spent) {
   );
 }
 
-/** What ends the running turn, as the event that announced it: whoever comes later does not get that. */
-function endingOf({ ending, turn }, id) {
-  const time = ending?.at ?? ending?.time;
-  if (!turn || !time) return [];
-  return [{ ...ending, type: "turn_ending", session_id: id, turn_id: turn, path: [id], time, seq: null }];
+/** What ends turns that run, as the events that announced it: whoever comes later does not get those. */
+function endingsOf({ family }) {
+  return Object.entries(family.sessions).flatMap(([id, { state }]) => {
+    const { turn_id: turn, ending } = state?.turn ?? {};
+    if (!ending?.at) return [];
+    return [{ ...ending, type: "turn_ending", session_id: id, turn_id: turn, path: [id], time: ending.at, seq: null }];
+  });
 }

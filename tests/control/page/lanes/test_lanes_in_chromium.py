@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,22 +14,12 @@ from trio.testing import MockClock
 
 from engine.export import render_trace
 from tests.support import lane_sessions
-from tests.support.browser import EXECUTABLE, Page, chromium, connect_browser
+from tests.support.browser import Page, connect_browser
 from tests.support.lane_sessions import Recorded
 
-pytestmark = [
-    pytest.mark.os,
-    pytest.mark.slow,
-    pytest.mark.skipif(EXECUTABLE is None, reason="needs Chromium: apt-get install chromium"),
-]
+pytestmark = [pytest.mark.os, pytest.mark.slow]
 
 FOCUSED = "document.activeElement.getAttribute('aria-label')"
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
-    with chromium(tmp_path_factory.mktemp("chromium")) as address:
-        yield address
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +44,10 @@ async def opened(address: str, session: Recorded, folder: Path, **size: Any) -> 
         assert await page.violations() == []
 
 
-async def test_trace_file_shows_the_cancel_without_a_network(browser: str, cancelled: Recorded, tmp_path: Path) -> None:
-    async with opened(browser, cancelled, tmp_path) as page:
+async def test_trace_file_shows_the_cancel_without_a_network(
+    browser_address: str, cancelled: Recorded, tmp_path: Path
+) -> None:
+    async with opened(browser_address, cancelled, tmp_path) as page:
         await page.wait("document.querySelectorAll('[role=row]').length === 11")
         cells = await page.names("gridcell")
         assert "cancelled by phone at 0:04.00; grace until 0:06.00 (2.00 s)" in cells
@@ -74,8 +66,8 @@ async def test_trace_file_shows_the_cancel_without_a_network(browser: str, cance
         )
 
 
-async def test_keys_reach_every_bar(browser: str, cancelled: Recorded, tmp_path: Path) -> None:
-    async with opened(browser, cancelled, tmp_path) as page:
+async def test_keys_reach_every_bar(browser_address: str, cancelled: Recorded, tmp_path: Path) -> None:
+    async with opened(browser_address, cancelled, tmp_path) as page:
         await page.js("document.querySelector('[role=treegrid] [tabindex=\"0\"]').focus()")
         assert await page.js(FOCUSED) == "Turn 1: run the load test, aborted"
         assert await page.js("document.querySelectorAll('[role=treegrid] [tabindex=\"0\"]').length") == 1
@@ -96,9 +88,9 @@ async def test_keys_reach_every_bar(browser: str, cancelled: Recorded, tmp_path:
         await page.wait(f"document.querySelectorAll('[role=row]').length === {rows}")
 
 
-async def test_zoom_draws_only_what_is_in_view(browser: str, tmp_path: Path) -> None:
+async def test_zoom_draws_only_what_is_in_view(browser_address: str, tmp_path: Path) -> None:
     many = await _played(lane_sessions.play_many, 20, 20)
-    async with opened(browser, many, tmp_path) as page:
+    async with opened(browser_address, many, tmp_path) as page:
         assert await page.js("document.querySelectorAll('[role=row]').length") < 60
         await page.click("button", "Slowest")
         await page.wait("document.activeElement.getAttribute('role') === 'gridcell'")
@@ -110,8 +102,8 @@ async def test_zoom_draws_only_what_is_in_view(browser: str, tmp_path: Path) -> 
         assert await page.js("document.querySelectorAll('[role=row]').length") < 60
 
 
-async def test_table_and_phone(browser: str, cancelled: Recorded, tmp_path: Path) -> None:
-    async with opened(browser, cancelled, tmp_path, width=400, height=800, touch=True) as page:
+async def test_table_and_phone(browser_address: str, cancelled: Recorded, tmp_path: Path) -> None:
+    async with opened(browser_address, cancelled, tmp_path, width=400, height=800, touch=True) as page:
         assert await page.js("document.documentElement.scrollWidth") <= 400, "nothing scrolls sideways"
         small = "[...document.querySelectorAll('button')].filter((each) => each.checkVisibility() && each.offsetHeight < 44)"
         assert await page.js(f"{small}.length") == 0
@@ -121,9 +113,9 @@ async def test_table_and_phone(browser: str, cancelled: Recorded, tmp_path: Path
         assert await page.js("document.documentElement.scrollWidth") <= 400
 
 
-async def test_hostile_texts_are_only_shown(browser: str, tmp_path: Path) -> None:
+async def test_hostile_texts_are_only_shown(browser_address: str, tmp_path: Path) -> None:
     hostile = await _played(lane_sessions.play_hostile)
-    async with opened(browser, hostile, tmp_path) as page:
+    async with opened(browser_address, hostile, tmp_path) as page:
         await page.click("[role=rowheader]", "")
         await page.click("button", "Table")
         shown = await page.js("document.body.innerText")

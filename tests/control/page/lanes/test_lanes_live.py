@@ -1,0 +1,74 @@
+"""The lanes on the page while a turn runs and is cancelled: a real server, a scripted model, Chromium."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+import engine
+from engine.export import render_trace
+from engine.permission.allow_all import AllowAll
+from engine.session.engine_options import PermissionOptions
+from engine.testing.script import call, done, text
+from tests.support.served_page import served_page
+
+pytestmark = [pytest.mark.os, pytest.mark.slow]
+
+CELLS = "[...document.querySelectorAll('[role=gridcell]')].map((each) => each.getAttribute('aria-label'))"
+
+
+@attrs.frozen(kw_only=True)
+class Hold:
+    """Hold `what`."""
+
+    what: str
+
+
+async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_address: str) -> None:
+    released = trio.Event()
+
+    @engine.tool(read_only=True, grace=60)
+    async def hold(args: Hold, ctx: engine.ToolContext) -> str:
+        """Hold something until it may let go of it."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + 60):
+                await released.wait()
+
+    script = [
+        [*text("I hold both."), *call("hold", {"what": "the door"}, id="c1"), *call("hold", {"what": "on"}, id="c2"), *done("calls")]
+    ]  # fmt: skip
+    options = {"tools": [hold], "permissions": PermissionOptions(approver=AllowAll())}
+    async with served_page(tmp_path, browser_address, *script, **options) as shown:
+        page = shown.page
+        session_id = await shown.open_session()
+        await page.click(".tab", "Lanes")
+        await shown.prompt("Hold it.")
+        await page.wait("document.querySelectorAll('.lanes-picture .lanes-is-running').length === 2")
+        await page.wait("document.querySelector('.lanes-now')")
+        assert await page.js("document.querySelector('.lanes-grace')") is None
+        await page.click(".composer button", "Stop")
+        # The grace is drawn while it lasts, and the calls go on inside of it.
+        await page.wait("document.querySelector('.lanes-grace')?.getBoundingClientRect().width > 20")
+        assert await page.js("document.querySelectorAll('.lanes-picture .lanes-is-running').length") == 2
+        assert "cancelled by browser" in await page.js("document.querySelector('.lanes-cause').textContent")
+        # Who comes in the middle of it sees it as well.
+        await page.send("Page.reload")
+        await page.wait("document.querySelector('.tab')")
+        await page.click(".tab", "Lanes")
+        await page.wait("document.querySelector('.lanes-grace')?.getBoundingClientRect().width > 20")
+        released.set()
+        await page.wait("document.querySelectorAll('.lanes-picture .lanes-cap.lanes-is-aborted').length === 2")
+        await page.wait("!document.querySelector('.lanes-now')")
+        live = await page.js(CELLS)
+        session = await shown.server.engine.open_session(session_id)
+        trace = tmp_path / "trace.html"
+        trace.write_text(render_trace([session.events()], "", engine="0", at=0.0), encoding="utf-8")
+        async with shown.browser.page() as other:
+            await other.goto(trace.as_uri())
+            await other.wait(f"{CELLS}.length >= {len(live)}")
+            assert await other.js(CELLS) == live, "the file shows what the page shows"
