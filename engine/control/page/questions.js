@@ -174,12 +174,26 @@ function detailNode(question, context) {
   return [textBlock(text, { clean: visibleForApproval, className: "question-detail", label: "What it wants to do", piece: 20_000 }), ...size];
 }
 
+const MOST_FURTHER = 8;
+
+/** What an approval gives besides; of a long list the beginning, the number of the others, and they on demand. */
+function furtherNode(rights) {
+  const nodes = rights.map((right) => h("code", {}, visibleForApproval(right)));
+  const rest = nodes.length - MOST_FURTHER;
+  const node = h("p", { class: "question-note" }, "This also allows ", ...nodes.slice(0, rest > 1 ? MOST_FURTHER : nodes.length));
+  if (rest > 1) {
+    const more = button(`and ${rest} more`, { kind: "quiet small", onClick: () => more.replaceWith(...nodes.slice(MOST_FURTHER)) });
+    node.append(more);
+  }
+  return node;
+}
+
 class PermissionCard extends Card {
   constructor(question, context) {
     const further = furtherRights(question);
     super(question, context, allowQuestion(question), [
       ...detailNode(question, context),
-      further.length ? h("p", { class: "question-note" }, "This also allows ", ...further.flatMap((right, index) => [index ? ", " : "", h("code", {}, visibleForApproval(right))])) : "",
+      further.length ? furtherNode(further) : "",
       question.opaque ? h("p", { class: "question-note tone-warn" }, icon("warning"), `What this command does can't be analysed: ${visible(question.opaque)}`) : "",
       question.rule ? h("p", { class: "hint" }, `Asked because of ${oneLine(question.rule, 200)}`) : "",
     ]);

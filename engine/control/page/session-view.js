@@ -12,7 +12,7 @@ import { SessionLog } from "./session-log.js";
 import { oneLine, visible } from "./text.js";
 import { Transcript } from "./transcript.js";
 import { announce, button, confirm, dialog, onNextFrame, problem, shareBar } from "./widgets.js";
-import { endOf, statusText } from "./words.js";
+import { endOf, PROFILES, statusText } from "./words.js";
 
 /** The view of a session. It is also what its parts know of it: their `context`. */
 export class SessionView {
@@ -40,6 +40,7 @@ export class SessionView {
     this.others = h("span", { class: "presence" });
     this.gauge = h("button", { type: "button", class: "gauge", on: { click: () => this.panel.toggle("context") } });
     this.banner = h("div", { class: "session-banner" });
+    this.profile = h("div", { class: "profile-line", hidden: true });
     this.transcript = new Transcript(this);
     this.questions = new Questions(this);
     this.composer = new Composer(this);
@@ -55,6 +56,7 @@ export class SessionView {
         h("div", { class: "session-names" }, h("div", { class: "session-line" }, this.title, this.status), this.place),
         h("div", { class: "session-tools" }, this.others, this.gauge, ...this.panel.tabs, more),
       ),
+      this.profile,
       this.banner,
       h(
         "div",
@@ -321,6 +323,7 @@ export class SessionView {
           button("Redo", { icon: "redo", disabled: !mayChange || !this.log.state?.undone?.length, onClick: () => close("redo") }),
           button("Summarise the history now", { icon: "gauge", disabled: !mayChange, onClick: () => close("compact") }),
           button("Use another model", { icon: "settings", disabled: !this.mayChange(), onClick: () => close("model") }),
+          button("Permissions", { icon: "waiting", disabled: !this.mayChange(), onClick: () => close("profile") }),
           button("Fork", { icon: "open", disabled: !this.mayChange(), onClick: () => close("fork") }),
           button("Export as Markdown", { icon: "file", onClick: () => close("export") }),
           button("Remove for good", { icon: "bin", kind: "danger", disabled: !mayChange, onClick: () => close("remove") }),
@@ -338,6 +341,7 @@ export class SessionView {
       redo: () => this.redo(),
       compact: () => this.session.call("compact"),
       model: () => this.#chooseModel(),
+      profile: () => this.#chooseProfile(),
       fork: async () => this.app.open((await this.session.call("session.fork")).row.id),
       export: () => this.#export(),
       remove: async () => {
@@ -367,6 +371,19 @@ export class SessionView {
       h("div", { class: "dialog-actions" }, button("Cancel", { onClick: () => close() }), button("Use it", { kind: "primary", disabled: !usable.length, onClick: () => close(select.value) })),
     ]);
     if (name) await this.session.call("model.set", { model: name });
+  }
+
+  async #chooseProfile() {
+    const now = this.log.state?.profile ?? "";
+    const choices = [["", "As the server is configured"], ...Object.entries(PROFILES).map(([name, [choice]]) => [name, choice])];
+    const radios = choices.map(([value, text]) => h("label", { class: "choice" }, h("input", { type: "radio", name: "profile", value, checked: value === now }), h("span", {}, text)));
+    const form = h("fieldset", {}, h("legend", {}, "For calls that no rule decides, in this session"), ...radios);
+    const chosen = await dialog("Permissions", (close) => [
+      form,
+      h("p", { class: "hint" }, "All clients see it. What a rule denies stays denied."),
+      h("div", { class: "dialog-actions" }, button("Cancel", { onClick: () => close() }), button("Use it", { kind: "primary", onClick: () => close(form.querySelector("input:checked").value) })),
+    ]);
+    if (chosen !== undefined && chosen !== now) await this.session.call("session.configure", { profile: chosen || null });
   }
 
   async #export() {
@@ -422,6 +439,7 @@ export class SessionView {
     this.place.title = visible(cwd);
     this.#showPresence();
     this.#showGauge();
+    this.#showProfile();
     this.questions.update(log.asked, log.clients);
     this.transcript.hasOlder = log.hasOlder;
     setText(this.transcript.oldest, log.isLoading ? "Loading what came before" : log.isReady && !log.hasOlder && !log.root.items.length ? this.#empty() : "");
@@ -433,6 +451,20 @@ export class SessionView {
 
   #empty() {
     return this.live().turn ? "" : "Nothing has been said yet. Write what should be done; the model works in the folder above.";
+  }
+
+  /** Say what the session may do unasked, where somebody has changed that for it. */
+  #showProfile() {
+    const { profile = "", profile_by: by = "" } = this.log.state ?? {};
+    const key = `${profile} ${by} ${this.mayChange()}`;
+    this.profile.hidden = !profile;
+    if (key === this.profileKey) return;
+    this.profileKey = key;
+    this.profile.classList.toggle("is-wide", profile === "full");
+    const who = by ? ` ${oneLine(by, 40)} chose that.` : "";
+    const text = `${PROFILES[profile]?.[1] ?? `This session has the permission profile ${oneLine(profile, 40)}.`}${who}`;
+    const undo = button("Undo that", { kind: "quiet small", disabled: !this.mayChange(), onClick: () => this.#try(() => this.session.call("session.configure", { profile: null })) });
+    replace(this.profile, icon(profile === "full" ? "warning" : "settings"), h("span", {}, text), undo);
   }
 
   #showPresence() {

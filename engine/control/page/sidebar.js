@@ -5,10 +5,11 @@ import { age, cost, dateTime, shortPath } from "./formats.js";
 import { icon } from "./icons.js";
 import { oneLine, visible } from "./text.js";
 import { button, dialog, problem } from "./widgets.js";
-import { statusText } from "./words.js";
+import { endOf, statusText } from "./words.js";
 
 const PAGE = 100;
 const SEARCH_MS = 250;
+const ENDS = { good: "", neutral: "Stopped", bad: "Failed" };
 
 /** The list, its search, and the button for a new session. */
 export class Sidebar {
@@ -164,7 +165,7 @@ export class Sidebar {
       field.addEventListener("keydown", (event) => event.key === "Enter" && !event.isComposing && make(field.value.trim()));
       const recent = folders.map((folder) => button(visible(shortPath(folder)), { icon: "folder", kind: "quiet", title: visible(folder), onClick: () => make(folder) }));
       return [
-        h("label", { class: "field" }, "Folder, on the machine of the server", field),
+        h("label", { class: "field" }, "Folder, on the server's machine", field),
         failure,
         recent.length ? h("div", { class: "recent" }, h("p", { class: "hint" }, "Or one that was used before:"), ...recent) : "",
         h("div", { class: "dialog-actions" }, button("Cancel", { onClick: () => close() }), button("Create", { kind: "primary", onClick: () => make(field.value.trim()) })),
@@ -213,7 +214,7 @@ class SessionRow {
     setText(this.title, oneLine(row.title || "New session", 100));
     setText(this.age, age(row.updated, now));
     this.age.title = dateTime(row.updated);
-    const word = state.key === "idle" ? (row.stop_reason && row.stop_reason !== "completed" ? "Stopped" : "") : state.text;
+    const word = state.key === "idle" ? (row.stop_reason ? ENDS[endOf(row).tone] : "") : state.text;
     const since = isWaiting(entry) && entry.waiting_since ? `for ${age(entry.waiting_since, now).replace("now", "a moment")}` : "";
     setText(this.facts, [word, since, visible(shortPath(row.cwd)), cost(row.cost)].filter(Boolean).join(" · "));
     this.facts.title = visible(row.cwd);

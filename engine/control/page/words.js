@@ -97,6 +97,14 @@ export function answerText({ question, answer }) {
   return texts[answer.answer] ?? answer.answer;
 }
 
+/** Permission profiles: what is chosen, and what is said while it holds. */
+export const PROFILES = {
+  ask: ["Ask before anything is changed", "This session asks before anything is changed."],
+  "auto-edit": ["Change files of the project without asking", "This session changes files of the project without asking."],
+  "read-only": ["Only read", "This session may only read."],
+  full: ["Allow everything without asking", "This session does everything without asking, except what a rule denies or asks about."],
+};
+
 const ACTIONS = {
   bash: "run this command",
   edit: "change this file",

@@ -238,3 +238,21 @@ async def test_files_are_uploaded_with_a_prompt(tmp_path: Path, browser_address:
         await shown.prompt("What is this?")
         await page.text("I see it.")
         assert await page.wait("document.querySelector('.row-input img.media')?.naturalWidth") == 1
+
+
+async def test_everything_allowed_is_shown_to_all(tmp_path: Path, browser_address: str) -> None:
+    script = [[*call("bash", {"command": "touch made"}, id="c1"), *done("calls")], [*text("Made unasked."), *done()]]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await page.click(".session-tools button:last-child")
+        await page.click(".menu button", "Permissions")
+        await page.click(".choice", "Allow everything without asking")
+        await page.click(".dialog-actions button", "Use it")
+        await page.text(
+            "This session does everything without asking, except what a rule denies or asks about. browser chose that."
+        )
+        await shown.prompt("Make it.")
+        await page.text("Made unasked.")
+        await page.click(".profile-line button", "Undo that")
+        await page.wait("!document.querySelector('.profile-line').checkVisibility()")
