@@ -19,7 +19,7 @@ from engine.core.schema import Json
 from engine.jsonrpc.strict_json import BadJson, RpcLimits, read_json
 
 _SESSION: Final = r"/v1/sessions/(?P<session_id>[^/]+)"
-_NUMBERS: Final = frozenset({"after", "limit", "tail", "timeout"})
+_NUMBERS: Final = frozenset({"after", "limit", "tail", "timeout", "since", "until"})
 _WAIT: Final = re.compile(r'(?:^|[,;])\s*wait\s*=\s*"?([0-9]{1,9})(?![0-9])', re.IGNORECASE)
 _LONGEST_WAIT: Final = 600
 # The server has checked how long a body may be.
@@ -164,7 +164,9 @@ def _posted(method: str, path: str, params: Mapping[str, Json]) -> str:
 
 
 def _value(name: str, text: str) -> Json:
-    return int(text) if name in _NUMBERS and re.fullmatch("[0-9]{1,15}", text) else text
+    if name not in _NUMBERS or not re.fullmatch(r"[0-9]{1,15}(\.[0-9]{1,9})?", text):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 def _body(body: bytes) -> dict[str, Json]:

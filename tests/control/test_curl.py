@@ -151,6 +151,23 @@ async def test_body_is_read_as_strictly_as_messages(tmp_path: Path) -> None:
         assert (keyed.status_code, keyed.json()["what"]) == (404, "question")
 
 
+async def test_numbers_in_addresses_are_read(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, http_of(server) as http:
+        for query, status in [
+            ("/v1/usage?by=model&since=1.5&until=2000000000", 200),
+            ("/v1/usage?since=soon", 400),
+            ("/v1/sessions?limit=10", 200),
+            ("/v1/sessions?limit=1.5", 400),
+            ("/v1/sessions?limit=-1", 400),
+            ("/v1/sessions?limit=٣", 400),
+            ("/v1/sessions?cwd=7", 200),
+            ("/v1/sessions?colour=red", 400),
+            ("/v1/asked", 200),
+        ]:
+            answer = await http.get(query)
+            assert answer.status_code == status, (query, answer.text)
+
+
 async def test_unchanged_answers_are_not_sent_again(tmp_path: Path) -> None:
     async with served(tmp_path) as server, http_of(server) as http, server.unix() as client:
         await client.hello()

@@ -23,6 +23,8 @@ from engine.control.transport.websocket import WebSocket
 
 HEAD_SECONDS: Final = 10.0
 _BODY_SECONDS: Final = 60.0
+# An upload over a slow line takes longer; only clients with a token send so much.
+_BODY_BYTES_PER_SECOND: Final = 64 * 1024
 _IDLE_SECONDS: Final = 75.0
 # What is left of an answer after the client has closed its half: one that only wanted no more requests reads it.
 _HALF_CLOSED_SECONDS: Final = 0.5
@@ -199,7 +201,8 @@ class HttpConnection:
         """Return the body; None if the client closes the connection before its end."""
         if http.they_are_waiting_for_100_continue:
             await self._stream.send_all(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
-        with trio.move_on_after(_BODY_SECONDS):  # noqa: ASYNC912  # none where the body is here
+        seconds = _BODY_SECONDS + head.length / _BODY_BYTES_PER_SECOND
+        with trio.move_on_after(seconds):  # noqa: ASYNC912  # none where the body is here
             while len(self._buffer) < head.length:
                 if not await self._fill():
                     return None
@@ -208,7 +211,7 @@ class HttpConnection:
             while not isinstance(http.next_event(), h11.EndOfMessage):
                 pass
             return body
-        raise BadRequest(408, f"the body took longer than {_BODY_SECONDS:g} seconds")
+        raise BadRequest(408, f"the body took longer than {seconds:.0f} seconds")
 
     async def _fill(self) -> bool:
         """Receive more; return whether there was more."""
