@@ -310,9 +310,9 @@ def questions_of(record: SessionRecord) -> tuple[OpenQuestion, ...]:
     state, live = record.state, record.live
     if live is not None:
         return tuple(event for event in live.questions.events if live.id in event.path)
-    waiting = set() if state.turn is None else set(state.turn.waiting)
-    if not waiting:
+    if state.turn is None or not state.turn.waiting:
         return ()
+    waiting = frozenset(state.turn.waiting)
     asked = (event for kind in get_args(OpenQuestion) for event in record.of_type(kind))
     return tuple(sorted((event for event in asked if event.request_id in waiting), key=lambda event: event.seq or 0))
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,17 +57,14 @@ async def test_lines_of_the_how_to_work(tmp_path: Path) -> None:
         variables["REQUEST"] = question["question"]["request_id"]
         assert (await run(answer))["effect"] == "allowed"
         await client.events_until("call_started")
-        watching = await trio.lowlevel.open_process(
-            ["sh", "-c", f"exec {stream} --silent"], env={**os.environ, **variables}, stdout=subprocess.PIPE
-        )
-        try:
+        async with trio.open_nursery() as nursery:
+            watch = partial(trio.run_process, env={**os.environ, **variables}, stdout=subprocess.PIPE)
+            watching: trio.Process = await nursery.start(watch, ["sh", "-c", f"exec {stream} --silent"])
             assert watching.stdout is not None
             received = b""
             while b"event: head" not in received:
                 received += await watching.stdout.receive_some()
-        finally:
-            watching.kill()
-            await watching.wait()
+            nursery.cancel_scope.cancel()
         assert (await run(turn))["state"] == "pending"
         assert (await run(cancel))["state"] == "ending"
         await client.events_until("turn_ended")

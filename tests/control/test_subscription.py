@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,8 +106,9 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
         await client.result("subscribe", session_id=session_id)
         url = f"{server.at.url}/v1/sessions/{session_id}/stream?at=start"
         header = f"Authorization: Bearer {server.at.token}"
-        process = await trio.lowlevel.open_process(["curl", "-sN", "-H", header, url], stdout=subprocess.PIPE)
-        try:
+        async with trio.open_nursery() as nursery:
+            run = partial(trio.run_process, stdout=subprocess.PIPE, check=False)
+            process: trio.Process = await nursery.start(run, ["curl", "-sN", "-H", header, url])
             assert process.stdout is not None
             assert await process.stdout.receive_some()
             os.kill(process.pid, signal.SIGSTOP)
@@ -125,10 +127,7 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
             os.kill(process.pid, signal.SIGCONT)
             while await process.stdout.receive_some():
                 pass
-            assert await process.wait() != 0
-        finally:
-            process.kill()
-            await process.wait()
+        assert process.returncode != 0
 
 
 async def test_requests_in_flight_are_bounded(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import json
 import random
 import resource
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_malformed_bytes_leave_nothing_behind(soak: Soak, is_full: bool) -> None
 
 
 @contextmanager
-def folder() -> Iterator[Path]:
+def folder() -> Generator[Path]:
     """A folder with a short name, for the Unix socket."""
     with tempfile.TemporaryDirectory() as name:
         yield Path(name)
