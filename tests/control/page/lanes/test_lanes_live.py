@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -42,7 +43,7 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
     script = [
         [*text("I hold both."), *call("hold", {"what": "the door"}, id="c1"), *call("hold", {"what": "on"}, id="c2"), *done("calls")]
     ]  # fmt: skip
-    options = {"tools": [hold], "permissions": PermissionOptions(approver=AllowAll())}
+    options: dict[str, Any] = {"tools": [hold], "permissions": PermissionOptions(approver=AllowAll())}
     async with served_page(tmp_path, browser_address, *script, **options) as shown:
         page = shown.page
         session_id = await shown.open_session()
