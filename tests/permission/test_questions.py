@@ -324,3 +324,23 @@ def test_link_that_is_followed_has_one_correct_reason(command: str, target: str,
     assert reason == (
         "" if is_below else f"{command.split(maxsplit=1)[0]} follows links, and {project}/src/link leads out of {left}"
     )
+
+
+def test_no_guard_of_git_reaches_a_filter(tmp_path: Path) -> None:
+    """Why git is not on the bare list: what it runs at `git status` has a name that only the repository knows."""
+    guards = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "-c", "diff.external=")
+
+    def git(*words: str) -> None:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        subprocess.run(("git", *who, *guards, *words), cwd=tmp_path, check=True, capture_output=True)
+
+    git("init", "-q")
+    (tmp_path / ".gitattributes").write_text("*.txt filter=any\n")
+    (tmp_path / "x.txt").write_text("x\n")
+    git("add", "-A")
+    git("commit", "-q", "-m", "x")
+    git("config", "filter.any.clean", f"touch '{tmp_path}/ran'; cat")
+    (tmp_path / "x.txt").write_text("y\n")
+    git("status")
+    assert (tmp_path / "ran").exists()
+    assert all(verdict(f"git {name}", tmp_path, has_box=False) == "ask" for name in ("status", "diff", "log", "branch"))
