@@ -141,6 +141,10 @@ xzcat --files=.env
 yq --from-file list.txt compose.yml
 yq -f list.txt compose.yml
 man ./list.txt
+man ./page.so
+at now
+zstdcat -o made README.md
+git diff README.md ~/.ssh/id_rsa
 man src/main.py
 who .env
 users .env
