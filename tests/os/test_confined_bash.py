@@ -21,6 +21,7 @@ from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.conftest import CountRuns
 from tests.os import trees
+from tests.os.test_reader_box import PYTHON
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="boxes are for Linux")]
 
@@ -207,6 +208,59 @@ async def test_edits_are_sandboxed_with_auto_edit(project: Path) -> None:
     assert (project / "made").exists()
     assert not (project / ".git/hooks/post-checkout").exists()
     assert "Read-only file system" in turn.texts[2]
+
+
+_MAKES_LATER = (
+    f"{PYTHON} -c \"import os; open('.envrc', 'w').write('x'); os.mkdir('.vscode'); open('.vscode/tasks.json', 'w')\""
+)
+
+
+@pytest.mark.parametrize("answer", ["once", "reject", "nobody", "rule"])
+async def test_new_files_that_run_later_are_asked_about(project: Path, answer: str) -> None:
+    """The kernel can't refuse a name that is not there, and no word of the command shows it."""
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    replies: dict[str, engine.Once | engine.Reject] = {"once": engine.Once(), "reject": engine.Reject("no")}
+    rules = ["allow edit .envrc", "allow edit .vscode/**", "allow edit .vscode"] if answer == "rule" else []
+    (project / ".tool-versions").write_text("python 3.11\n")
+    turn = await run(project, _MAKES_LATER, profile="auto-edit", reply=replies.get(answer), rules=rules)
+    asked = [sorted(event.patterns) for event in turn.asked]
+    assert asked == ([[".envrc", ".vscode"]] if answer in replies else [])
+    is_kept = answer in {"once", "rule"}
+    assert (project / ".envrc").exists() == (project / ".vscode").exists() == is_kept
+    assert (project / ".envrc.not-allowed").exists() == (project / ".vscode.not-allowed/tasks.json").exists() != is_kept
+    assert (".envrc.not-allowed" in turn.texts[0]) != is_kept
+    assert (project / ".tool-versions").exists()
+
+
+async def test_cancelled_command_leaves_no_file_that_runs_later(project: Path) -> None:
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    asked = trio.Event()
+    answers = [*call("bash", {"command": _MAKES_LATER}, id="c0"), *done("calls")]
+    async with (
+        engine.open_engine(
+            model=ScriptedProvider([answers, BYE]),
+            tools=builtin_tools({}),
+            permissions=PermissionOptions(profile="auto-edit"),
+            files=FileOptions(spill=os.devnull),
+        ) as eng,
+        trio.open_nursery() as nursery,
+    ):
+        turn = eng.start_turn(await eng.create_session(cwd=project), "go")
+
+        async def cancel() -> None:
+            await asked.wait()
+            assert (project / ".envrc").exists()
+            turn.cancel()
+
+        nursery.start_soon(cancel)
+        with trio.fail_after(60):
+            async for event in turn:
+                if isinstance(event, PermissionAsked):
+                    asked.set()
+    assert not (project / ".envrc").exists()
+    assert (project / ".envrc.not-allowed").exists()
 
 
 async def test_edits_are_asked_about_without_a_sandbox(project: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -109,7 +109,10 @@ class _SandboxedCommands:
     async def run(self, args: SandboxedBash, ctx: ToolContext) -> ToolOutput:
         """Run a command line. Always a checkpoint; see `bash.bash`."""
         confined, launch = await self._launch(args, ctx)
-        output = await run_command(args, launch, ctx)
+        if confined == "sandbox" and ctx.confinement == "sandboxed" and not args.background:
+            output = await _run_unasked(args, launch, ctx)
+        else:
+            output = await run_command(args, launch, ctx)
         note = self._note(output, confined) if output.failed else ""
         return attrs.evolve(output, text=f"{output.text}\n{note}") if note else output
 
@@ -171,3 +174,42 @@ class _SandboxedCommands:
         else:
             return ""
         return f"[it ran in a sandbox, where {why}; {_WAY_OUT}"
+
+
+async def _run_unasked(args: SandboxedBash, launch: Launch, ctx: ToolContext) -> ToolOutput:
+    """Run a command about which nobody was asked. Always a checkpoint.
+
+    What it makes that other programs run by themselves later needs the question that `edit` would have asked. If it is
+    not allowed, or this is cancelled, such a file gets another name.
+    """
+    from engine.sandbox.new_files import disarm, files_that_run_later
+
+    before = await to_thread(files_that_run_later, ctx.cwd)
+    is_allowed, renamed = False, list[str]()
+    try:
+        output = await run_command(args, launch, ctx)
+        made = sorted(await to_thread(files_that_run_later, ctx.cwd) - before)
+        is_allowed = not made or await _may_keep(made, ctx)
+    finally:
+        # Not in a thread: it must be done when a cancel goes on.
+        if not is_allowed:
+            renamed = disarm(files_that_run_later(ctx.cwd) - before)
+    if not renamed:
+        return output
+    note = (
+        "[it made files that other programs run or obey by themselves later; that was not allowed, and now they are "
+        f"{', '.join(_shown(renamed, ctx.cwd))}]"
+    )
+    return attrs.evolve(output, text=f"{output.text}\n{note}")
+
+
+async def _may_keep(made: Sequence[str], ctx: ToolContext) -> bool:
+    """Ask for the right to have made files that run later. A checkpoint."""
+    names = _shown(made, ctx.cwd)
+    detail = f"the command has made what other programs run or obey by themselves later: {', '.join(names)}"
+    answer, _ = await ctx.ask(Need(permission="edit", patterns=names, detail=detail, paths=tuple(made)))
+    return answer in {"once", "always"}
+
+
+def _shown(paths: Iterable[str], cwd: str) -> tuple[str, ...]:
+    return tuple(path.removeprefix(f"{cwd}/") for path in paths)
