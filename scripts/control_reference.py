@@ -27,8 +27,9 @@ from scripts.control_typescript import declarations, type_text
 REPOSITORY = Path(__file__).resolve().parent.parent
 PAGE = REPOSITORY / "docs" / "reference" / "control.md"
 SCHEMA = REPOSITORY / "docs" / "reference" / "control.schema.json"
-TYPES = REPOSITORY / "engine" / "control" / "protocol" / "engine-control.d.ts"
-CONSTANTS = REPOSITORY / "engine" / "control" / "page" / "client" / "protocol.js"
+CLIENT = REPOSITORY / "engine" / "control" / "page" / "client"
+TYPES = CLIENT / "engine-control.d.ts"
+CONSTANTS = CLIENT / "protocol.js"
 
 INTRODUCTION = """\
 <!-- Written by scripts/control_reference.py: change the classes of engine/control/protocol, then run `make surface`. -->

@@ -19,7 +19,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 DOCS = REPOSITORY / "docs"
 # Not the pages that `make docs` writes, from docstrings.
 PAGES = sorted(page for page in [*DOCS.rglob("*.md"), *REPOSITORY.glob("*.md")] if page.parent.name != "api")
-EXAMPLES = sorted((DOCS / "examples").glob("*.py"))
+# Those in JavaScript run in tests/control/page.
+EXAMPLES = sorted(path for path in (DOCS / "examples").iterdir() if path.suffix in {".py", ".mjs"})
 # Pages that may show code which no example runs: decisions, and the rejected ways among them.
 FREE = sorted([*(DOCS / "design").glob("*.md"), DOCS / "benchmarks.md"])
 
@@ -140,7 +141,9 @@ def test_every_example_is_shown() -> None:
 
 def test_every_output_belongs_to_an_example() -> None:
     for path in (DOCS / "examples").glob("*.out"):
-        assert path.with_suffix(".py").is_file(), f"{path.name} is the output of nothing"
+        assert {path.with_suffix(".py"), path.with_suffix(".mjs")} & {*EXAMPLES}, (
+            f"{path.name} is the output of nothing"
+        )
 
 
 # ---- the test's own tests --------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from engine.journal.codec import encode_state
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FaultProxy
 from engine.testing.script import Answer, call, done, text
+from tests.conftest import REPOSITORY
 from tests.support.javascript import FOLDER, NODE, needs_packages
 from tests.support.node_client import ClientFailed, NodeClient, node_client
 from tests.support.served_engine import NoArguments, Server, served
@@ -145,12 +146,13 @@ async def test_cuts_after_any_amount_of_bytes(tmp_path: Path, is_full: bool) -> 
         await client.run("watch", id=session_id)
         await client.until_event(session_id, "head")
         sent = await client.begin("session", id=session_id, method="prompt", args=["Hi"])
-        for bytes_of_server in range(2_500, 12_000, 500 if is_full else 2_500):
-            at.proxy.cut_after = bytes_of_server
+        for bytes_of_server in range(300, 9_000, 150 if is_full else 900):
+            at.proxy.cuts = [bytes_of_server] * 4
             at.proxy.cut()
             await client.until(lambda: client.states[-1][0] == "offline")
+            # It would wait for longer and longer.
             await client.run("check")
-        at.proxy.cut_after = None
+        at.proxy.cuts = []
         at.proxy.cut()
         assert (await client.result(sent))["turn_id"]
         items = await client.until_event(session_id, "turn_ended")
@@ -374,6 +376,16 @@ async def test_large_prompt_goes_by_upload(tmp_path: Path) -> None:
         reference = await client.run("upload", text="words\n" * 100, name="words.txt")
         sent = await client.session(session_id, "prompt", "Read this", {"attachments": [reference]})
         assert sent["turn_id"]
+
+
+async def test_panel_of_the_documentation_runs(tmp_path: Path) -> None:
+    example = REPOSITORY / "docs" / "examples" / "panel.mjs"
+    script: list[Answer] = [[*call("finish", id="c1"), *done("calls")], [*text("They are gone."), *done()]]
+    assert NODE is not None
+    async with served(tmp_path, *script, tools=[engine.tool(finish)], permissions=PermissionOptions()) as server:
+        command = [NODE, str(example), server.at.url, server.at.token]
+        run = await trio.run_process(command, cwd=tmp_path, capture_stdout=True)
+    assert run.stdout.decode() == example.with_suffix(".out").read_text("utf-8")
 
 
 def test_client_against_a_server_that_misbehaves() -> None:

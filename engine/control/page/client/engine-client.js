@@ -34,7 +34,7 @@ export { EngineError } from "./errors.js";
 export { emptyFamily, foldFamily, openQuestions } from "./family.js";
 export { emptyState, fold, FoldError, messageCount, statusOf } from "./fold.js";
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @import { Link } from "./links.js" */
 /** @import { Subscription } from "./streams.js" */
 /** @typedef {keyof P.Methods} Method */

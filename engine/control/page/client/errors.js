@@ -1,7 +1,7 @@
 // @ts-check
 /** What goes wrong, for users of the client. */
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @typedef {{ kind: "offline" | "lost" | "refused" | "closed" }} OwnData */
 
 /**

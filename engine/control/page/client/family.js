@@ -8,7 +8,7 @@
 import { emptyState, fold, FoldError, openRequests } from "./fold.js";
 import { DURABLE_EVENTS, LIVE_EVENTS } from "./protocol.js";
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @import { State } from "./fold.js" */
 /** @typedef {P.PermissionAsked | P.QuestionAsked | P.RecoveryAsked} Question */
 /** @typedef {{ type: "resync", snapshot: P.FamilySnapshot } | { type: "head", head: P.SessionHead }} Note */

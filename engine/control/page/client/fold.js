@@ -11,7 +11,7 @@
  */
 import { DURABLE_EVENTS, EMPTY_STATE, LIVE_EVENTS } from "./protocol.js";
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @typedef {P.SessionState & { skipped?: number }} State */
 /** @template {P.Event["type"]} T @typedef {Extract<P.Event, { type: T }>} Of */
 /** @typedef {{ [T in P.DurableEvent["type"]]?: (state: State, event: Of<T>) => State }} Handlers */

@@ -119,7 +119,7 @@ class HttpLink {
   /** @type {Link["onclose"]} */
   onclose = () => {};
 
-  /** What this client may do. @type {import("../../protocol/engine-control.d.ts").Role} */
+  /** What this client may do. @type {import("./engine-control.d.ts").Role} */
   role = "read";
 
   /** @param {Place} place */

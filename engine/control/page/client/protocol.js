@@ -1,7 +1,7 @@
 // @ts-check
 // Written by `make surface` from the classes of engine/control/protocol: change those.
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 
 /** The versions of the protocol that this client speaks. */
 export const PROTOCOL = {"min":1,"max":1};

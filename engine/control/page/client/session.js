@@ -2,7 +2,7 @@
 /** `Session`: a session of the server, by its id. */
 import { EventStream } from "./streams.js";
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @import { Client, Call, Method } from "./engine-client.js" */
 /** @import { WatchOptions } from "./streams.js" */
 /** @typedef {{ attachments?: P.Attachment[], key?: string } & Call} InputOptions */

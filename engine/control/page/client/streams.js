@@ -3,7 +3,7 @@
 import { sessionOf } from "./family.js";
 import { DURABLE_EVENTS, LIVE_EVENTS } from "./protocol.js";
 
-/** @import * as P from "../../protocol/engine-control.d.ts" */
+/** @import * as P from "./engine-control.d.ts" */
 /** @import { Client } from "./engine-client.js" */
 /** @import { Item } from "./family.js" */
 /** @typedef {Partial<Omit<P.SubscribeParams, "session_id" | "at">> & { at?: "snapshot" | "now" | "start", tail?: number, signal?: AbortSignal }} WatchOptions */
