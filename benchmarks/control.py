@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from benchmarks import control_cursors
+from benchmarks.control_page import page_rows
 from benchmarks.control_processes import Child, Served, new_server, served
 from benchmarks.control_server import Stream
 from benchmarks.report import Figure, Row, kilobytes, median, seconds
@@ -328,13 +329,17 @@ def restart_rows() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         with served(folder, tokens=_TOKENS, store=True) as old:
             session = old.session()
-            run_turn(old, session, Stream(deltas=10))
-            with old.clients("follow", sessions=[session], count=SUBSCRIBERS) as clients:
+            with old.clients("follow", sessions=[session], count=SUBSCRIBERS, turns=2) as clients:
+                run_turn(old, session, Stream(deltas=10))
+                time.sleep(2)  # until all have it, and so a position to come back to
                 old.end()
                 ended = time.time()
                 with served(folder, port=old.port, store=True) as server:
                     server.tokens = old.tokens
                     _, late = run_turn(server, session, Stream(deltas=10 * PACE, rate=PACE))
+                    while not clients.has_line:
+                        # For those who have come back after its end.
+                        run_turn(server, session, Stream(deltas=10))
                     facts = clients.read()
     took = facts["back"] - ended
     closes = facts["closes"]
@@ -365,6 +370,7 @@ PARTS: Final = (
     flood_rows,
     stopped_rows,
     restart_rows,
+    page_rows,
 )
 
 

@@ -90,6 +90,7 @@ class Served(Child):
 
     port: int
     tokens: list[str]
+    link: str
     _number: int = 0
 
     def request(self, method: str, **params: object) -> dict[str, Any]:
@@ -139,7 +140,7 @@ def served(folder: str, **options: object) -> Generator[Served]:
     """Run a server."""
     with child("control_server", json.dumps({"folder": folder, **options})) as process:
         facts = process.read()
-        yield Served(process.process, facts["port"], facts["tokens"])
+        yield Served(process.process, facts["port"], facts["tokens"], facts["link"])
 
 
 @contextmanager

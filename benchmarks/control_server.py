@@ -135,7 +135,8 @@ async def main(options: ServerOptions) -> None:
         tokens = [add_token(folder, f"t{number}", "full") for number in range(options.tokens)]
         async with trio.open_nursery() as nursery:
             at = await nursery.start(serve, eng, ServeOptions(folder=folder, port=options.port))
-            print(json.dumps({"port": int(at.url.rpartition(":")[2]), "tokens": [at.token, *tokens]}), flush=True)
+            port = int(at.url.rpartition(":")[2])
+            print(json.dumps({"port": port, "tokens": [at.token, *tokens], "link": at.link()}), flush=True)
             await trio.to_thread.run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)
             nursery.cancel_scope.cancel()
 

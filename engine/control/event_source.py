@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.session_watch import Watch
 
-# How long a stored session may be open here before its subscribers get live events.
-_LOOK_AGAIN: Final = 0.5
+# How long a stored session may be open here before its subscribers notice, if it records nothing. Each look is a read of
+# the store; any event that is recorded is noticed at once.
+_LOOK_AGAIN: Final = 2.0
 
 
 @final
@@ -100,13 +101,13 @@ class SessionSource:
                 self._watch = self._engine.watch_session(self._id, after=self._position.seq)
             except ConfigError:
                 return False  # a host's own store: it can't be watched
-        with trio.move_on_after(_LOOK_AGAIN):
-            self._next = await self._watch.__anext__()
-            return True
         live = self._runtime.sessions.by_id.get(self._id)
         if live is not None and not live.journal.is_closed:
             self._cursor = follow(live.journal, self._position)
-        return not self._engine.is_closed
+            return True
+        with trio.move_on_after(_LOOK_AGAIN):
+            self._next = await self._watch.__anext__()
+        return self._next is not None or not self._engine.is_closed
 
     def has_next(self, *, durable: bool = False) -> bool:
         """Return whether there is an event now, or one of the record. Not a checkpoint."""

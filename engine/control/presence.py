@@ -17,7 +17,7 @@ from engine.core.ids import RequestId
 # So that a client that reconnects does not flicker.
 SETTLING: Final = 2.0
 # In the head of a session, and in announcements.
-MOST_SHOWN: Final = 100
+MOST_SHOWN: Final = 32
 
 
 @final

@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
+from trio.testing import MockClock
 
 from engine.control.token_file import add_token
 from engine.session.engine_options import PermissionOptions
@@ -264,3 +266,47 @@ async def test_c4_profile_is_shown_to_all(tmp_path: Path) -> None:
         assert (head["profile"], head["profile_by"]) == ("", "")
         switched = await bob.call("model.set", session_id=session_id, model="none/such")
         assert switched["error"]["data"]["kind"] == "config"
+
+
+# -- one that is stopped ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Real time, which a test may put forward."""
+    return MockClock(rate=1)
+
+
+def text_of(events: list[dict[str, Any]]) -> str:
+    return "".join(event["text"] for event in events if event["type"] == "text_delta")
+
+
+async def test_stopped_client_returns_complete(tmp_path: Path, clock: MockClock) -> None:
+    whole = "".join(f"{number:07d} " for number in range(250_000))
+    async with served(tmp_path, [*text(whole, pieces=1_000), *done()]) as server, AsyncExitStack() as stack:
+        reader, stopped = await clients(server, stack, "reader", "stopped")
+        session_id = await reader.new_session(tmp_path)
+        for client in (reader, stopped):
+            await client.result("subscribe", session_id=session_id, at="start")
+        await reader.result("prompt", session_id=session_id, text="Go", key="p1")
+        assert text_of(await reader.events_until("turn_ended")) == whole
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        clock.jump(31)
+        while "stopped" in {row["name"] for row in (await reader.result("clients"))["clients"]}:
+            await trio.sleep(0.01)
+        # It goes on: what the system has kept for it comes first, then the end.
+        received: list[dict[str, Any]] = []
+        position = None
+        with pytest.raises(AssertionError, match="closed the connection"):
+            while True:
+                note = await stopped.note()
+                if note["method"] == "events":
+                    received += note["params"]["events"]
+                    position = note["params"]["position"]
+        assert "turn_ended" not in [event["type"] for event in received]
+        (again,) = await clients(server, stack, "stopped")
+        await again.result("subscribe", session_id=session_id, after=position)
+        received += await again.events_until("turn_ended")
+        assert text_of(received) == whole
+        seqs = [event["seq"] for event in received if event.get("seq")]
+        assert seqs == list(range(1, len(seqs) + 1))

@@ -295,7 +295,7 @@ class ClientsNote:
     """Who is connected has changed, or what they attend to.
 
     Attributes:
-        clients: the newest hundred who are connected now; the method `clients` returns all.
+        clients: the newest of those who are connected now, at most 32; the method `clients` returns all.
         more: how many others there are.
     """
 

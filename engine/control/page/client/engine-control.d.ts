@@ -432,7 +432,7 @@ export interface ClientRow {
 
 /** Who is connected has changed, or what they attend to. */
 export interface ClientsNote {
-  /** the newest hundred who are connected now; the method `clients` returns all. */
+  /** the newest of those who are connected now, at most 32; the method `clients` returns all. */
   clients: ClientRow[];
   /** how many others there are. */
   more: number;
