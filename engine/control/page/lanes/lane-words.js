@@ -17,7 +17,7 @@ export const STATES = {
   running: ["R", "running"],
   settled: ["H", "result held for its place in call order"],
   background: ["B", "running in the background"],
-  gone: ["G", "no engine was running"],
+  gone: ["G", "nothing recorded: its engine ended"],
 };
 
 /** Of each outcome of a call. @type {Record<string, [letter: string, name: string]>} */
