@@ -234,6 +234,12 @@ class App {
 
   /** Show a session. The list is there before what only a session needs is loaded. */
   async #show(id) {
+    this.hasStream ||= this.client.transport !== "http" || (await claimStream());
+    if (!this.hasStream) {
+      const text = `Something on the way to the server lets no WebSocket through. Without them a browser can show ${MOST_STREAMS} sessions at once, and it does: close another tab of this page.`;
+      replace(this.main, problem(text, button("Try again", { kind: "quiet", onClick: () => this.#show(id) })));
+      return;
+    }
     try {
       const { SessionView } = await import("./session-view.js");
       if (this.openId !== id || this.view) return;
@@ -354,6 +360,25 @@ class App {
       h("div", { class: "dialog-actions" }, button("Keys", { onClick: () => (close(), this.showHelp()) }), button("Close", { kind: "primary", onClick: () => close() })),
     ]);
   }
+}
+
+// Browsers have six connections for a server. Each tab that follows a session without a WebSocket keeps one of them, and the
+// seventh would wait without a word. So only some do, and the rest are left for requests.
+const MOST_STREAMS = 4;
+
+async function claimStream() {
+  if (!navigator.locks) return true;
+  for (let number = 0; number < MOST_STREAMS; number += 1) {
+    const isOurs = await new Promise((resolve) => {
+      navigator.locks.request(`engine.stream.${number}`, { ifAvailable: true }, (lock) => {
+        resolve(lock !== null);
+        // The lock is ours until the tab is closed.
+        return lock ? new Promise(() => {}) : undefined;
+      });
+    });
+    if (isOurs) return true;
+  }
+  return false;
 }
 
 function isTyping(target) {

@@ -471,6 +471,9 @@ export class SessionView {
     const others = this.log.clients.filter((each) => each.client_id !== this.clientId);
     this.others.hidden = others.length === 0;
     const names = [...new Set(others.map((each) => oneLine(each.name, 30) || "somebody"))];
+    const key = `${others.length} ${names.join("\n")}`;
+    if (key === this.othersKey) return;
+    this.othersKey = key;
     replace(this.others, icon("person"), String(others.length));
     this.others.title = `Also connected: ${names.join(", ")}`;
     this.others.setAttribute("aria-label", this.others.title);

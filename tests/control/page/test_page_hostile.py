@@ -136,3 +136,19 @@ async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> 
         await page.click(".tab", "Changes")
         await page.wait("document.querySelector('.panel .diff-added')")
         assert name in await page.js("document.querySelector('.panel').innerText")
+
+
+async def test_copied_text_is_what_is_shown(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("run \u202ethis\u202c"), *done()]) as shown:
+        page = shown.page
+        await shown.browser.send(
+            "Browser.grantPermissions", permissions=["clipboardReadWrite"], browserContextId=page.context
+        )
+        await page.send("Emulation.setFocusEmulationEnabled", enabled=True)
+        await shown.open_session()
+        await shown.prompt("Go.")
+        await page.click(".end-actions button", "Copy answer")
+        await page.wait("navigator.clipboard.readText().then((text) => text === 'run \\\\u202ethis\\\\u202c')")
+        # What is not seen is copied by a second action only.
+        await page.click(".end-actions button", "Copy raw")
+        await page.wait("navigator.clipboard.readText().then((text) => text === 'run \\u202ethis\\u202c')")

@@ -36,6 +36,25 @@ async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str) -
         await shown.page.wait(f"document.querySelector('.presence').textContent === '{TABS - 1}'")
 
 
+async def test_tabs_without_websockets_say_so(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("To all."), *done()]) as shown, AsyncExitStack() as stack:
+        session_id = await shown.open_session()
+        tabs = [await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(7)]
+        for tab in tabs:
+            await tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.WebSocket;")
+            await tab.goto(f"{shown.url}/#/s/{session_id}")
+        for tab in tabs:
+            await tab.text("Connected, without a WebSocket")
+            await tab.wait("/Nothing has been said yet|close another tab/.test(document.body.innerText)")
+        told = [await tab.js("document.body.innerText.includes('close another tab')") for tab in tabs]
+        assert sum(told) == 3
+        await shown.prompt("Speak.")
+        for tab, has_no_room in zip(tabs, told, strict=True):
+            assert tab.sockets == []
+            if not has_no_room:
+                await tab.text("To all.")
+
+
 async def test_used_link_says_so(tmp_path: Path, browser_address: str) -> None:
     async with served_page(tmp_path, browser_address) as shown, shown.browser.page() as stranger:
         link = shown.server.at.link()
