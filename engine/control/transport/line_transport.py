@@ -46,6 +46,8 @@ class LineTransport:
     async def send(self, text: str) -> None:
         """Send a line. A checkpoint; cancelled in the middle, it is broken. Raises `TransportClosed`."""
         async with self._lock:
+            # Cancelled before the first byte, it is as it was.
+            await trio.lowlevel.checkpoint_if_cancelled()
             if self._is_broken:
                 raise TransportClosed(1006)
             self._is_broken = True

@@ -167,6 +167,8 @@ class WebSocket:
     async def _send_event(self, event: Event) -> None:
         """Send *event*. A checkpoint. Raises `TransportClosed`."""
         async with self._byte_lock:
+            # A cancel that comes before the first byte must not cost the connection, which is to be closed with a code.
+            await trio.lowlevel.checkpoint_if_cancelled()
             if self._is_broken or self._end is not None:
                 raise self._closed()
             try:

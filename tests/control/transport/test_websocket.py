@@ -280,3 +280,33 @@ def test_other_requests_are_refused(head: bytes) -> None:
     mine, _ = memory_stream_pair()
     with pytest.raises(BadRequest):
         WebSocket(mine).read_request(head)
+
+
+@pytest.mark.parametrize("steps", range(6))
+async def test_cancel_before_the_first_byte_costs_no_close_code(steps: int) -> None:
+    mine, other = (trio.SocketStream(each) for each in trio.socket.socketpair())
+    websocket = WebSocket(mine)
+    websocket.read_request(HEAD)
+    await websocket.accept()
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            scope = trio.CancelScope()
+
+            async def send() -> None:
+                with scope:
+                    await websocket.send("hello")
+
+            nursery.start_soon(send)
+            for _ in range(steps):
+                await trio.lowlevel.checkpoint()
+            scope.cancel()
+        # Its other side does not answer, which is waited for, but not for long.
+        with trio.move_on_after(0.1):
+            await websocket.close(4429, "busy")
+        data = b""
+        while (4429).to_bytes(2, "big") + b"busy" not in data:
+            more = bytes(await other.receive_some())
+            assert more, data
+            data += more
+    for stream in (mine, other):
+        await trio.aclose_forcefully(stream)
