@@ -142,7 +142,9 @@ async def test_copied_text_is_what_is_shown(tmp_path: Path, browser_address: str
     async with served_page(tmp_path, browser_address, [*text("run \u202ethis\u202c"), *done()]) as shown:
         page = shown.page
         await shown.browser.send(
-            "Browser.grantPermissions", permissions=["clipboardReadWrite"], browserContextId=page.context
+            "Browser.grantPermissions",
+            permissions=["clipboardReadWrite", "clipboardSanitizedWrite"],
+            browserContextId=page.context,
         )
         await page.send("Emulation.setFocusEmulationEnabled", enabled=True)
         await shown.open_session()
