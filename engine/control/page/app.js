@@ -69,8 +69,10 @@ class App {
       return this.#askForLink(error.kind === "refused" ? "That link was used already, or is too old." : error.message);
     }
     sessionStorage.setItem(KEY, this.client.key);
+    this.#setClock();
     shareKey(() => this.client.key);
     replace(this.root, this.frame);
+    this.#tick();
     this.#watch();
     this.#route();
     window.addEventListener("hashchange", () => this.#route());
@@ -115,7 +117,12 @@ class App {
     const before = this.state;
     this.state = state;
     this.details = details;
-    if (state === "live" && this.client?.server) this.offset = this.client.server.time - Date.now() / 1000;
+    if (state === "live") this.#setClock();
+    // The frame comes with the first connection.
+    if (!this.client) {
+      setText(this.root.firstChild, state === "offline" ? `No answer from the server, trying again. ${details.why}` : "Connecting");
+      return;
+    }
     if (before !== state && (state === "offline" || before === "offline") && before !== "connecting") {
       announce(state === "offline" ? "The connection is lost" : "Connected again");
     }
@@ -125,6 +132,12 @@ class App {
     this.#tick();
     this.view?.update();
     this.sidebar.update();
+  }
+
+  /** The server's clock may differ from the browser's. */
+  #setClock() {
+    const time = this.client?.server?.time;
+    if (time) this.offset = time - Date.now() / 1000;
   }
 
   #note(method, params) {

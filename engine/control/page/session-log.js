@@ -1,9 +1,11 @@
 // What is known of a session and its sub-agents: their timelines, the family's state, and how far back the log is loaded.
 
-import { emptyFamily, foldFamily, openQuestions, statusOf } from "./client/engine-client.js";
+import { emptyFamily, foldFamily, openQuestions, sessionOf, statusOf } from "./client/engine-client.js";
 import { Timeline } from "./timeline.js";
 
 const PAGE = 400;
+// Larger events come as a reference, so that a phone loads them only if somebody wants to see them.
+const ELIDE = 256 * 1024;
 
 /** Follows one session. `onChange(events)` is called after whatever came. */
 export class SessionLog {
@@ -56,7 +58,7 @@ export class SessionLog {
 
   /** Follow the session until `close`. */
   async run() {
-    for await (const item of this.session.watch({ signal: this.abort.signal, tail: 1 })) {
+    for await (const item of this.session.watch({ signal: this.abort.signal, tail: 1, elide: ELIDE })) {
       this.family = foldFamily(this.family, item);
       if (item.type === "resync") await this.#resync(item.snapshot);
       else if (item.type === "head") this.#takeHead(item.head);
@@ -75,7 +77,7 @@ export class SessionLog {
   }
 
   #take(event) {
-    if (event.type === "elided") return this.#keep(this.session.id, event);
+    if (event.type === "elided") return event.seq === null ? undefined : this.#keep(sessionOf(event.href), event);
     if (event.type === "turn_ending" && event.session_id === this.session.id) this.ending = event;
     if (event.type === "turn_ended" && event.session_id === this.session.id) this.ending = null;
     if (event.type === "input_admitted") this.onAdmitted(event.input_id);
@@ -185,18 +187,26 @@ export class SessionLog {
     const before = this.timelines.get(id);
     const timeline = new Timeline(id);
     for (const event of this.events.get(id)) timeline.push(event);
-    const { state } = this;
+    const state = this.family.sessions[id]?.state;
     if (state) timeline.adopt(state);
     for (const [callId, call] of timeline.calls) {
       const known = before.calls.get(callId);
       if (known) Object.assign(call, { isOpen: known.isOpen, child: known.child, output: known.output, progress: known.progress, elapsed: known.elapsed });
     }
     this.timelines.set(id, timeline);
+    timeline.callId = before.callId;
+    for (const line of this.timelines.values()) {
+      for (const call of line.calls.values()) {
+        if (call.child !== before) continue;
+        call.child = timeline;
+        line.call(call.id, {});
+      }
+    }
   }
 
   /** Load what was left out of the stream because of its size. */
   async loadElided(elided) {
-    const { id } = this.session;
+    const id = sessionOf(elided.href);
     const { events } = await this.session.client.call("events", { session_id: id, after: elided.seq - 1, limit: 1 });
     if (events[0]?.seq !== elided.seq) return;
     this.events.set(id, this.events.get(id).map((event) => (event.seq === elided.seq ? events[0] : event)));

@@ -388,10 +388,11 @@ async def test_panel_of_the_documentation_runs(tmp_path: Path) -> None:
     assert run.stdout.decode() == example.with_suffix(".out").read_text("utf-8")
 
 
-def test_client_against_a_server_that_misbehaves() -> None:
-    """What a real server does seldom, or only after a while: see the file."""
+@pytest.mark.parametrize("file", sorted(path.name for path in FOLDER.glob("*.test.mjs")))
+def test_tests_in_javascript_pass(file: str) -> None:
+    """What a real server does seldom, or only after a while, and parts of the page."""
     assert NODE is not None
-    command = [NODE, "--test", "--test-reporter=spec", "client.test.mjs"]
+    command = [NODE, "--test", "--test-reporter=spec", file]
     run = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True, timeout=100, check=False)
     assert run.returncode == 0, run.stdout
 

@@ -31,7 +31,7 @@ import { Session } from "./session.js";
 import { ListStream } from "./streams.js";
 
 export { EngineError } from "./errors.js";
-export { emptyFamily, foldFamily, openQuestions } from "./family.js";
+export { emptyFamily, foldFamily, openQuestions, sessionOf } from "./family.js";
 export { emptyState, fold, FoldError, messageCount, statusOf } from "./fold.js";
 
 /** @import * as P from "./engine-control.d.ts" */
