@@ -126,6 +126,10 @@ class ClientConnection:
         self._unread = 0
         self._sending = SendLock()
         self._running: dict[RpcId, trio.CancelScope] = {}
+        self._subscriptions: dict[trio.lowlevel.Task, trio.CancelScope] = {}
+        # The subscription that sends now, if it is one; and whether it ends after that.
+        self._sender: trio.CancelScope | None = None
+        self._is_last = False
         self._nursery: trio.Nursery | None = None
         self._last_sent = self._last_received = trio.current_time()
         self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
@@ -172,21 +176,32 @@ class ClientConnection:
         """Send a notification without waiting for it. Not a checkpoint."""
         self._answer_soon(text)
 
-    def start(self, task: Callable[[], Awaitable[None]]) -> trio.CancelScope:
-        """Run a subscription as a task of the connection; return the scope that ends it. Not a checkpoint."""
+    def start(self, task: Callable[[], Awaitable[None]]) -> Callable[[], None]:
+        """Run a subscription as a task of the connection; return what ends it. Not a checkpoint."""
         scope = trio.CancelScope()
         assert self._nursery is not None
 
         async def run() -> None:
-            with scope:
-                try:
+            this = trio.lowlevel.current_task()
+            self._subscriptions[this] = scope
+            try:
+                with scope:
                     await task()
-                except Exception as error:  # noqa: BLE001  # of the store, say; other clients are not concerned
-                    self._service.incident(error)
-                    self.close(FAULT, "a subscription has failed")
+            except Exception as error:  # noqa: BLE001  # of the store, say; other clients are not concerned
+                self._service.incident(error)
+                self.close(FAULT, "a subscription has failed")
+            finally:
+                del self._subscriptions[this]
+
+        def stop() -> None:
+            # Not in the middle of a message: what follows on the connection could not be read.
+            if self._sender is scope:
+                self._is_last = True
+            else:
+                scope.cancel(reason="unsubscribed")
 
         self._nursery.start_soon(run)
-        return scope
+        return stop
 
     async def send_note(self, name: str, note: object) -> None:
         """Send a notification. A checkpoint."""
@@ -196,10 +211,16 @@ class ClientConnection:
     async def send_next(self, take: Callable[[], str | None]) -> None:
         """Send what *take* returns, which is asked when it is its turn. A checkpoint."""
         async with self._sending:
-            await self._send_answers()
-            text = take()
-            if text is not None:
-                await self._send(text)
+            self._sender = self._subscriptions.get(trio.lowlevel.current_task())
+            try:
+                await self._send_answers()
+                text = None if self._is_last else take()
+                if text is not None:
+                    await self._send(text)
+            finally:
+                if self._sender is not None and self._is_last:
+                    self._sender.cancel(reason="unsubscribed")
+                self._sender, self._is_last = None, False
 
     # -- receiving -----------------------------------------------------------------------
 

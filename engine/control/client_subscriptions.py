@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol, final
 
 import attrs
-import trio
 
 from engine.control.client_connection import ClientConnection
 from engine.control.control_methods import Caller, Methods
@@ -59,7 +58,7 @@ class ClientSubscriptions:
         self._share = share
         self._presence = presence
         # None: of a watched list.
-        self._open: dict[str, tuple[Subscription | None, trio.CancelScope]] = {}
+        self._open: dict[str, tuple[Subscription | None, Callable[[], None]]] = {}
         self._number = 0
 
     def __len__(self) -> int:
@@ -117,8 +116,8 @@ class ClientSubscriptions:
         entry = self._open.pop(params.sub, None)
         if entry is None:
             raise Refusal("not_found", f"there is no subscription {params.sub}", what="subscription")
-        subscription, scope = entry
-        scope.cancel(reason="unsubscribed")
+        subscription, stop = entry
+        stop()
         # A watched list has no position: it begins with what is there.
         return UnsubscribeResult(position="" if subscription is None else subscription.position)
 

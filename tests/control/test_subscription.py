@@ -130,6 +130,31 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
         assert process.returncode != 0
 
 
+async def test_message_is_finished_when_its_subscription_ends(tmp_path: Path) -> None:
+    model = ScriptedProvider([[*text("x" * 2_000_000, pieces=4), *done()]], repeat=True)
+    async with served(tmp_path, model=model) as server, server.unix() as client, server.unix() as slow:
+        await client.hello()
+        await slow.hello("slow")
+        session_id = await client.new_session(tmp_path)
+        turn_id = (await client.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        await client.result("wait", session_id=session_id, turn_id=turn_id)
+        sub = (await slow.result("subscribe", session_id=session_id, at="start"))["sub"]
+        # Nothing is read, so the message with the text is stuck in the middle.
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await slow.send(json.dumps({"jsonrpc": "2.0", "id": "u", "method": "unsubscribe", "params": {"sub": sub}}))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        seqs: list[int] = []
+        while (note := await slow.note()).get("id") != "u":
+            if note["method"] == "events":
+                seqs += [event["seq"] for event in note["params"]["events"] if event["seq"]]
+        assert (await slow.result("ping"))["time"] > 0
+        # From that position on, nothing is missing.
+        await slow.result("subscribe", session_id=session_id, after=note["result"]["position"])
+        await client.result("session.rename", session_id=session_id, title="New")
+        seqs += [event["seq"] for event in await slow.events_until("session_titled") if event["seq"]]
+        assert seqs == list(range(1, len(seqs) + 1))
+
+
 async def test_requests_in_flight_are_bounded(tmp_path: Path) -> None:
     script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
     async with served(tmp_path, *script) as server, server.unix() as client:

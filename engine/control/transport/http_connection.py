@@ -253,6 +253,8 @@ class _Writer:
     def __init__(self, http: h11.Connection, stream: trio.abc.Stream) -> None:
         self._http = http
         self._stream = stream
+        # Whether a part of what was sent may be missing.
+        self._is_cut = False
 
     async def respond(self, response: Response, *, has_body: bool = True, is_last: bool = False) -> None:
         """Send *response*, with its body if *has_body*. A checkpoint."""
@@ -273,6 +275,8 @@ class _Writer:
         await self._send(self._start(200, answer.content_type, answer.fields))
         if has_body:
             await answer.write(self._send_piece)
+            if self._is_cut:
+                raise trio.BrokenResourceError("a piece was cut off: nothing can follow it")
             await self._send(self._http.send(h11.EndOfMessage()) or b"")
 
     async def _send_piece(self, data: bytes) -> None:
@@ -285,8 +289,10 @@ class _Writer:
 
     async def _send(self, data: bytes) -> None:
         view = memoryview(data)
+        self._is_cut = True
         try:
             for start in range(0, len(view), _PIECE):
                 await send_piece(self._stream, view[start : start + _PIECE])
         except TransportClosed as end:
             raise trio.BrokenResourceError(str(end)) from end
+        self._is_cut = False
