@@ -32,7 +32,7 @@ SCRIPT: list[Answer] = [
     ],
     [*call("look", {"seconds": 0.2}, id="2"), *call("look", {"seconds": 0.1}, id="3"), *done("calls")],
     [Fail(Overloaded("busy", retryable=True))],
-    [*call("sub", {"seconds": 0.1}, id="4"), *done("calls")],
+    [*call("sub", {"key": "look below"}, id="4"), *done("calls")],
     [*text("I am the sub-agent.", pieces=2), *done()],
     [*text("All done.", pieces=2), *done(usage=Usage(input=50, output=5))],
     [*text("What was before.", pieces=2), *done()],
@@ -115,6 +115,7 @@ async def test_cut_at_any_event_changes_nothing(folder: Path, autojump_clock: Mo
     del autojump_clock
     whole = await cut_after_item(None, folder)
     assert len(set(whole.durable)) == len(whole.durable) > 60
+    assert len({session_id for session_id, _ in whole.durable}) == 2
     for number in range(1, len(whole.items), 1 if is_full else 9):
         seen = await cut_after_item(number, folder)
         assert [seq for _, seq in seen.durable] == [seq for _, seq in whole.durable]
