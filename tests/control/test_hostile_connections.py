@@ -228,20 +228,35 @@ async def test_unread_answers_are_bounded(tmp_path: Path) -> None:
         assert (await client.result("ping"))["time"] > 0
 
 
-async def test_flood_of_messages_is_closed(tmp_path: Path) -> None:
-    async with served(tmp_path) as server, server.websocket(token=server.at.token) as (client, _):
+@pytest.fixture
+def frozen() -> MockClock:
+    """A time that stands still, so that everything is in the same second."""
+    return MockClock()
+
+
+async def test_requests_of_a_second_are_limited(tmp_path: Path, frozen: MockClock) -> None:
+    async with served(tmp_path) as server, server.unix() as client, raw_stream(server.port) as stream:
         await client.hello()
-        answers = [await client.call("ping") for _ in range(101)]
-        kinds = [answer.get("error", {}).get("data", {}).get("kind", "") for answer in answers]
-        # The limit is for a second, so the requests may fall into two of them.
-        assert set(kinds) <= {"", "rate_limited"}
-        async with raw_websocket(server) as (stream, send):
-            for _ in range(2100):
-                try:
-                    await send('{"jsonrpc":"2.0","method":"tock","params":{"time":1}}')
-                except trio.BrokenResourceError:
-                    break
-            await read_close(stream, 4429)
+        pings = [await client.call("ping") for _ in range(101)]
+        kinds = [answer.get("error", {}).get("data", {}).get("kind", "") for answer in pings]
+        # The hello was one, too.
+        assert kinds == [""] * 99 + ["rate_limited"] * 2
+        assert pings[-1]["error"]["data"]["retry_after"] == 1
+        statuses: list[int] = []
+        for _ in range(101):
+            await stream.send_all(request("/healthz", server.port))
+            statuses.append((await read_answer(stream)).status)
+        assert statuses == [200] * 100 + [429]
+        frozen.jump(1)
+        assert "result" in await client.call("ping")
+
+
+async def test_flood_of_messages_is_closed(tmp_path: Path, frozen: MockClock) -> None:
+    async with served(tmp_path) as server, raw_websocket(server) as (stream, send):
+        for _ in range(1000):
+            await send('{"jsonrpc":"2.0","method":"tock","params":{"time":1}}')
+        await read_close(stream, 4429)
+        frozen.jump(5)
 
 
 @pytest.mark.parametrize(
