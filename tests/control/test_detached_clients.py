@@ -16,7 +16,9 @@ from engine.core.events import CallSettled, PartEnded, TurnEnded, TurnStarted
 from engine.core.ids import SessionId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import AssistantMessage, TextPart, Usage
+from engine.journal.closing_events import CRASHED
 from engine.session.engine_options import PermissionOptions
+from engine.store.memory import MemoryStore
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Answer, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
@@ -214,3 +216,23 @@ async def test_d6_lost_prompt_is_found_again(tmp_path: Path) -> None:
             assert [each["input_id"] for each in head["queue"]] == ["q1"]
             session = await server.engine.open_session(SessionId(session_id))
             assert len(session.inputs.waiting) == 1
+
+
+async def test_t11_killed_while_lingering_is_a_crash(tmp_path: Path) -> None:
+    """Nothing of the wait is in the record: the turn is closed as after any crash, and the session goes on."""
+    store = MemoryStore()
+    async with served(tmp_path, model=scripted(ENDLESS), tools=[look, wait_forever], store=store) as server:
+        session_id = SessionId(await leave_after(server, tmp_path, 12, on_disconnect="cancel", linger=600))
+        # What a kill would leave now.
+        left = MemoryStore(epoch=store.epoch)
+        for event in await store.load(session_id):
+            left.put(event)
+    async with served(tmp_path, store=left) as server, server.unix() as client:
+        await client.hello("ada")
+        result = await client.result("prompt", session_id=session_id, text="On", key="p2")
+        waited = await client.result("wait", session_id=session_id, turn_id=result["turn_id"], timeout=30)
+        assert waited["result"]["stop_reason"] == "completed"
+        session = await server.engine.open_session(session_id)
+        first, _ = [event.result for event in session.events() if isinstance(event, TurnEnded)]
+        assert (first.stop_reason, first.detail) == ("aborted", CRASHED)
+        assert check_transcript(session.state.transcript) == []
