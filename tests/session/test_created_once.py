@@ -164,3 +164,33 @@ async def test_half_a_fork_is_completed() -> None:
         assert fork.state.transcript == session.state.transcript
         assert await eng.fork_session("first", fork_id="mine") is fork
         assert len(fork.state.transcript) == 2
+
+
+class LeasedStore(SlowStore):
+    """A slow store that one engine at a time writes a session of."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.leases: set[SessionId] = set()
+
+    async def claim(self, session_id: SessionId) -> None:
+        await trio.sleep(1)
+        self.leases.add(session_id)
+
+    def release(self, session_id: SessionId) -> None:
+        self.leases.discard(session_id)
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 2.5, 3.5, 4.5])
+async def test_cancelled_creation_locks_nobody_out(seconds: float, autojump_clock: MockClock) -> None:
+    """Each step takes a second: the session is looked for, its id claimed, and looked for again."""
+    store = LeasedStore()
+    eng = engine.open_engine(
+        model=ScriptedProvider([]), store=store, permissions=PermissionOptions(approver=AllowAll())
+    )
+    async with eng:
+        with trio.move_on_after(seconds):
+            await eng.create_session(cwd="/", session_id="mine")
+        is_open = await eng.close_session("mine")
+        assert is_open == (seconds > 4)
+        assert store.leases == set()
