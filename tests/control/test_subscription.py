@@ -25,7 +25,7 @@ from engine.control.engine_methods import EngineMethods
 from engine.control.protocol.watch_methods import SubscribeParams
 from engine.control.service.metrics import Metrics
 from engine.control.subscription import Subscription, SubscriptionShare
-from engine.testing.script import Answer, call, done, text
+from engine.testing.script import Answer, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.served_engine import served
 
@@ -128,6 +128,25 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
             while await process.stdout.receive_some():
                 pass
         assert process.returncode != 0
+
+
+async def test_live_events_wait_and_durable_ones_do_not(tmp_path: Path) -> None:
+    pieces = [piece for piece in text("x" * 30, pieces=30) for piece in (piece, Pause(0.01))]
+    async with served(tmp_path, [*pieces, *done()]) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        sub = (await client.result("subscribe", session_id=session_id, interval=1000))["sub"]
+        began = trio.current_time()
+        await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        live, written, tag = 0, "", ""
+        while tag != "turn_ended":
+            note = await client.note_of("events")
+            assert note["sub"] == sub
+            live += all(event["seq"] is None for event in note["events"])
+            written += "".join(event["text"] for event in note["events"] if event["type"] == "text_delta")
+            tag = note["events"][-1]["type"]
+        assert written == "x" * 30
+        assert live <= 1 + (trio.current_time() - began)
 
 
 async def test_message_is_finished_when_its_subscription_ends(tmp_path: Path) -> None:
