@@ -131,8 +131,8 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
 
 
 async def test_live_events_wait_and_durable_ones_do_not(tmp_path: Path) -> None:
-    pieces = [piece for piece in text("x" * 30, pieces=30) for piece in (piece, Pause(0.01))]
-    async with served(tmp_path, [*pieces, *done()]) as server, server.unix() as client:
+    script: Answer = [part for piece in text("x" * 30, pieces=30) for part in (piece, Pause(0.01))]
+    async with served(tmp_path, [*script, *done()]) as server, server.unix() as client:
         await client.hello()
         session_id = await client.new_session(tmp_path)
         sub = (await client.result("subscribe", session_id=session_id, interval=1000))["sub"]
