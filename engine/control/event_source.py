@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 import trio
 
 from engine.control.engine_reads import EngineReads, SessionRecord, questions_of
-from engine.core.errors import ConfigError
+from engine.core.errors import ConfigError, StoreError
 from engine.core.ids import SessionId
 from engine.journal.cursors import follow
 from engine.journal.position import Position
@@ -105,8 +105,13 @@ class SessionSource:
         if live is not None and not live.journal.is_closed:
             self._cursor = follow(live.journal, self._position)
             return True
-        with trio.move_on_after(_LOOK_AGAIN):
-            self._next = await self._watch.__anext__()
+        try:
+            with trio.move_on_after(_LOOK_AGAIN):
+                self._next = await self._watch.__anext__()
+        except StoreError:
+            # The store is closed before the connections are: those end with the code that says to come back.
+            if not self._engine.is_closed:
+                raise
         return self._next is not None or not self._engine.is_closed
 
     def has_next(self, *, durable: bool = False) -> bool:

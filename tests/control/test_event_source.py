@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 import trio
+from trio_websocket import ConnectionClosed
 
+import engine
+from engine.control.listen import ServeOptions, serve
 from engine.session.engine_options import PermissionOptions
-from engine.testing.script import Answer, call, done
+from engine.testing import ScriptedProvider
+from engine.testing.script import Answer, call, done, text
 from tests.support.raw_http import raw_stream, request
-from tests.support.served_engine import Client, served
+from tests.support.served_engine import Client, Server, served
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
 
@@ -143,3 +147,33 @@ async def test_busy_and_stale_name_the_turn(tmp_path: Path) -> None:
         for method in ("cancel", "skip_wait"):
             stale = await client.call(method, session_id=session_id, turn_id="t0")
             assert (stale["error"]["data"]["kind"], stale["error"]["data"]["current"]) == ("conflict", turn_id)
+
+
+async def test_stored_session_is_followed_to_the_end_of_the_engine(tmp_path: Path) -> None:
+    """Not to a fault: the client shall come back."""
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+    async with trio.open_nursery() as outer:
+        server = await outer.start(serve_until_drained, tmp_path)
+        async with server.websocket(token=server.at.token) as (client, _):
+            await client.hello()
+            assert (await client.result("subscribe", session_id=session_id))["mode"] == "stored"
+            server.at.drain(0)
+            with pytest.raises(ConnectionClosed) as closed:
+                while True:
+                    await client.note()
+        assert closed.value.reason is not None
+        assert closed.value.reason.code == 1012
+
+
+async def serve_until_drained(folder: Path, task_status: trio.TaskStatus[Server]) -> None:
+    """Serve an engine that is closed as `engine serve` closes it: before the connections are."""
+    provider = ScriptedProvider([[*text("Hello."), *done()]])
+    async with (
+        trio.open_nursery() as nursery,
+        engine.open_engine(model=provider, store=folder / "sessions.db") as opened,
+    ):
+        at = await nursery.start(serve, opened, ServeOptions(folder=folder / "run"))
+        task_status.started(Server(at, opened, nursery))
+        await at.drained.wait()

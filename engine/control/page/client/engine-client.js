@@ -5,7 +5,7 @@
  *     const client = await connect({ url, token, name: "panel", onState });
  *         url: the server's address (in a page: the page's own). One of: `token`; `ticket` (of a printed link; it is used up
  *         here); `key` (what a ticket was exchanged for: keep `client.key` in sessionStorage, not in localStorage).
- *         onState(state, details): "live" | "behind" {events} | "offline" {since, retryAt, why} | "refused" {code, why}.
+ *         onState(state, details): "live" | "behind" {events} | "offline" {since, retryAt, delay, why} | "refused" {code, why}.
  *         onNote(method, params): "clients", "server.draining", "server.ignored", and "unknown" {type}: update this client.
  *         Resolves when the server has answered, and tries for ever until then, unless `signal` is aborted. Rejects if the
  *         server refuses it.
@@ -103,6 +103,8 @@ export class Client {
   #over = null;
   #lastSeen = 0;
   #unopened = 0;
+  /** When the connection was lost; null: it is there. @type {number | null} */
+  #since = null;
   #retryNow = () => {};
   #stopListening = () => {};
 
@@ -228,7 +230,8 @@ export class Client {
       const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 10));
       const delay = longest * (0.5 + Math.random() / 2);
       const now = Date.now();
-      this.#setState("offline", { since: now, retryAt: now + delay, why: end.message });
+      this.#since ??= now;
+      this.#setState("offline", { since: this.#since, retryAt: now + delay, delay, why: end.message });
       await new Promise((resolve) => {
         const timer = setTimeout(resolve, delay);
         this.#retryNow = () => (clearTimeout(timer), resolve(null));
@@ -302,6 +305,7 @@ export class Client {
   #begin(link, welcome) {
     this.server = welcome;
     this.#link = link;
+    this.#since = null;
     this.#unopened = 0;
     this.#lastSeen = Date.now();
     this.#setState("live", {});
