@@ -23,6 +23,8 @@ const MOST_ZOOM = 20_000;
 const FRAME = 33;
 const CALM_FRAME = 1000;
 
+const KEYS = "Arrow keys move along time and lanes, Space folds a row, Enter opens a call in the conversation.";
+
 let mounted = 0;
 
 /**
@@ -64,7 +66,7 @@ export class LanesView {
     this.size = s("svg", { class: "lanes-size", "aria-hidden": "true", width: 1, height: 1 });
     this.defs = s("defs", {});
     this.layer = s("g", { role: "presentation" });
-    this.svg = s("svg", { class: "lanes-picture", role: "treegrid", "aria-label": "Lanes: turns, steps and calls over time" }, this.defs, this.layer);
+    this.svg = s("svg", { class: "lanes-picture", role: "treegrid", "aria-label": "Lanes: turns, steps and calls over time", "aria-description": KEYS }, this.defs, this.layer);
     this.scroller = h("div", { class: "lanes-scroll" }, this.size, this.svg);
     this.table = new LanesTable(open);
     this.details = h("div", { class: "lanes-details" });
@@ -249,8 +251,10 @@ export class LanesView {
     const zoom = Math.min(MOST_ZOOM, view.zoom * factor);
     this.zoom = zoom <= fitting ? 0 : zoom;
     this.draw();
+    // Who follows the present goes on with that.
+    if (this.follow && view.live && x === undefined) return;
     this.scroller.scrollLeft = place * (this.zoom || fitting) - (at - view.gutter);
-    if (!(this.follow && view.live)) this.schedule();
+    this.schedule();
   }
 
   /** @param {boolean} follow */

@@ -52,6 +52,8 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
         await page.wait("document.querySelectorAll('.lanes-picture .lanes-is-running').length === 2")
         await page.wait("document.querySelector('.lanes-now')")
         assert await page.js("document.querySelector('.lanes-grace')") is None
+        # A view as high as all rows would have to draw them all.
+        assert await page.js("getComputedStyle(document.querySelector('.lanes-scroll')).maxHeight") == "560px"
         await page.click(".composer button", "Stop")
         # The grace is drawn while it lasts, and the calls go on inside of it.
         await page.wait("document.querySelector('.lanes-grace')?.getBoundingClientRect().width > 20")
