@@ -323,8 +323,8 @@ class ClientConnection:
 
     def _answer_soon(self, text: str | None) -> None:
         """Send a text without waiting for it. Not a checkpoint."""
-        if text is None or self._nursery is None:
-            return
+        if text is None or self._nursery is None or self._scope.cancel_called:
+            return  # it is being closed, but the server still knows it
         if len(self._answers) >= _MOST_ANSWERS:
             self.close(STALLED, "the answers are not read")
             return
@@ -343,7 +343,7 @@ class ClientConnection:
             await self._flush()
             self.close(code, reason)
 
-        if self._nursery is not None:
+        if self._nursery is not None and not self._scope.cancel_called:
             self._nursery.start_soon(close)
 
     async def _flush(self) -> None:

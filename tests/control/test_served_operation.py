@@ -253,3 +253,13 @@ async def test_question_without_a_client_is_notified_once(tmp_path: Path) -> Non
         (line,) = [each for each in out.read_text().splitlines() if other.id in each]
         assert line.split()[1] == "permission"
         assert seen not in out.read_text()
+
+
+async def test_drain_while_a_client_is_being_closed(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.websocket(token=server.at.token) as (client, _):
+        await client.hello()
+        (tmp_path / "run" / "token").unlink()  # it is revoked by that
+        await until_closed(client)
+        # The server still waits for the other side's close.
+        server.at.drain(0)
+        await server.at.drained.wait()

@@ -12,7 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -43,6 +43,11 @@ class Inheritance:
     lock: ServerLock
     sockets: ListeningSockets
 
+    def close(self) -> None:
+        """Close all of it. Not a checkpoint."""
+        self.sockets.close()
+        self.lock.close()
+
 
 async def hand_over(
     stream: trio.SocketStream, lock: ServerLock, sockets: ListeningSockets, stop: Callable[[], None]
@@ -69,27 +74,29 @@ async def hand_over(
 
 
 async def take_over(folder: Path) -> Inheritance:
-    """Take the sockets and the lock of the server in *folder*. A checkpoint; if cancelled, that server goes on.
+    """Take the sockets and the lock of the server in *folder*. A checkpoint.
+
+    If cancelled before it has everything, that server goes on; after that, there may be no server.
 
     Raises:
         ConfigError: it does not hand them over.
     """
     failure = f"the server of {folder} has not handed over its sockets"
     inherited: Inheritance | None = None
-    try:
-        async with await trio.open_unix_socket(os.fspath(folder / SOCKET_NAME)) as stream:
+    with ExitStack() as stack:
+        stack.callback(lambda: None if inherited is None else inherited.close())
+        try:
+            stream = await trio.open_unix_socket(os.fspath(folder / SOCKET_NAME))
+            # Not `async with`: no checkpoint may come between the last answer and the return.
+            stack.callback(stream.socket.close)
             with trio.move_on_after(_SECONDS):
                 inherited = await _receive(stream)
                 await stream.send_all(_TAKEN)
                 if await stream.receive_some(len(_STOPPED)) == _STOPPED:
                     result, inherited = inherited, None
                     return result
-    except (OSError, trio.BrokenResourceError) as error:
-        raise ConfigError(f"{failure}: {error}") from error
-    finally:
-        if inherited is not None:
-            inherited.sockets.close()
-            inherited.lock.close()
+        except (OSError, trio.BrokenResourceError) as error:
+            raise ConfigError(f"{failure}: {error}") from error
     raise ConfigError(failure)
 
 
