@@ -23,6 +23,8 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "turn_started": ("call_id",),
     "turn_resumed": (),
     "turn_ended": ("result", "ending"),
+    "turn_undone": ("undone",),
+    "turn_redone": ("redone",),
     "input_admitted": ("input_id", "mode", "message", "by"),
     "input_promoted": ("input_id",),
     "step_started": ("step", "attempt", "model", "parallel"),

@@ -15,7 +15,7 @@ from engine.core.errors import ConnectionBroken, Overloaded, ToolError
 from engine.core.events import Durable, Live, PermissionAsked
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import Usage
-from engine.core.permission_types import Allowance, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
 from engine.core.settings import RetryPolicy, Settings
 from engine.journal.state import Resync
 from engine.permission.allow_all import AllowAll
@@ -129,9 +129,11 @@ class AsksFor:
 
 
 @asynccontextmanager
-async def watched(script: Script, **options: object) -> AsyncGenerator[tuple[World, list[Durable | Live]]]:
+async def watched(
+    script: Script, *, settings: Settings | None = None, approver: Approver | None = None
+) -> AsyncGenerator[tuple[World, list[Durable | Live]]]:
     """Open a world whose model follows *script*, and record all events that its session has inside the block."""
-    async with world(answers(script), repeat=True, tools=TOOLS, **options) as w:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+    async with world(answers(script), repeat=True, tools=TOOLS, settings=settings, approver=approver) as w:
         cursor, seen = w.session.subscribe(), list[Durable | Live]()
         yield w, seen
         while (event := cursor.try_next()) is not None:

@@ -1,6 +1,6 @@
 /** What each kind of event changes in the picture: a table of functions, by the event's type. Pure. */
 
-import { brief, clip, closeSegment, enter, mark, newRow, openSegment } from "./lane-rows.js";
+import { brief, clip, closeSegment, enter, mark, newRow, openSegment, turnId } from "./lane-rows.js";
 import { noteWaits } from "./queue-reasons.js";
 
 /** Stop reasons that are limits. */
@@ -58,6 +58,16 @@ export const HANDLERS = {
     turn.facts.steps = result.steps;
     if (LIMITS.has(result.stop_reason)) mark(turn, "limit", ending?.at || event.time, result.detail || result.stop_reason);
     session.step = null;
+  },
+
+  turn_undone(model, event) {
+    const turn = model.rows.get(turnId({ ...event, turn_id: event.undone }));
+    if (turn !== undefined) turn.facts.undone = "yes";
+  },
+
+  turn_redone(model, event) {
+    const turn = model.rows.get(turnId({ ...event, turn_id: event.redone }));
+    if (turn !== undefined) delete turn.facts.undone;
   },
 
   // -- input ------------------------------------------------------------------------------

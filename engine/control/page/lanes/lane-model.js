@@ -7,7 +7,7 @@
  */
 
 import { HANDLERS } from "./lane-events.js";
-import { newRow } from "./lane-rows.js";
+import { callId, newRow, turnId } from "./lane-rows.js";
 import { strip } from "./parallelism.js";
 
 /**
@@ -166,14 +166,4 @@ export class LaneModel {
     (above === null ? this.roots : above.children).push(row);
     return row;
   }
-}
-
-/** @returns {string} */
-export function turnId(event) {
-  return `turn ${event.session_id} ${event.turn_id}`;
-}
-
-/** @returns {string} */
-export function callId(session, call) {
-  return `call ${session} ${call}`;
 }

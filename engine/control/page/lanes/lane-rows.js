@@ -109,3 +109,13 @@ export function brief(json) {
     return found[1];
   }
 }
+
+/** @returns {string} */
+export function turnId(event) {
+  return `turn ${event.session_id} ${event.turn_id}`;
+}
+
+/** @returns {string} */
+export function callId(session, call) {
+  return `call ${session} ${call}`;
+}

@@ -95,7 +95,7 @@ export function stateOf(row) {
   }
   const open = row.segments.at(-1);
   if (row.to === null && open !== undefined) return STATES[open.kind]?.[1] ?? open.kind;
-  if (row.outcome !== null) return row.outcome.status.replaceAll("_", " ");
+  if (row.outcome !== null) return row.outcome.status.replaceAll("_", " ") + (row.facts.undone ? ", undone later" : "");
   return row.to === null ? "in progress" : "ended";
 }
 

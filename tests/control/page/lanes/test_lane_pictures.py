@@ -299,6 +299,79 @@ def test_retries_are_phases_of_their_step() -> None:
     assert step["facts"]["attempt"] == 4
 
 
+def turn_of(*events: Json) -> list[Json]:
+    """Return the events of a turn with a second between two of them."""
+    base: Json = {"session_id": "s", "turn_id": "t", "path": ["s"], "call_id": None}
+    started: Json = {"type": "turn_started"}
+    return [{**base, "seq": n, "time": float(n), **event} for n, event in enumerate((started, *events), 1)]
+
+
+RESULT: Json = {"stop_reason": "completed", "detail": "", "usage": None, "cost": 0, "steps": 1}
+
+
+def test_summary_is_a_phase_of_its_turn() -> None:
+    ended: Json = {"type": "turn_ended", "result": RESULT, "ending": None}
+    summary: list[Json] = [
+        {"type": "compaction_started", "trigger": "full"},
+        {"type": "compaction_ended", "outcome": "compacted", "detail": ""},
+    ]
+    (turn,) = draw(events=turn_of(*summary, ended))["rows"]
+    assert phases(turn) == [("turn", 1, 2), ("compaction", 2, 3), ("turn", 3, 4)]
+    assert [mark["kind"] for mark in turn["marks"]] == ["compaction", "compacted"]
+
+
+def test_tool_that_asks_waits_in_its_middle() -> None:
+    events = turn_of(
+        {"type": "step_started", "step": 1, "attempt": 1, "model": "m", "parallel": 10},
+        {"type": "call_announced", "call_id": "c", "tool": "ask"},
+        {"type": "call_queued", "call_id": "c", "tool": "ask", "arguments": "{}", "safe": True},
+        {"type": "call_started", "call_id": "c"},
+        {"type": "question_asked", "call_id": "c", "request_id": "q", "question": "Which?"},
+        {"type": "question_answered", "request_id": "q", "outcome": "answered", "answers": ["this"], "by": "phone"},
+    )
+    row = one(draw(events=events), "ask")
+    assert [kind for kind, _, _ in phases(row)] == ["receiving", "judged", "running", "question", "running"]
+    assert [(mark["kind"], mark["text"], mark["by"]) for mark in row["marks"]] == [
+        ("asked", "Which?", ""),
+        ("answered", "answered: this", "phone"),
+    ]
+
+
+def test_model_that_fails_waits_for_the_user_in_its_step() -> None:
+    events = turn_of(
+        {"type": "step_started", "step": 1, "attempt": 1, "model": "m", "parallel": 10},
+        {"type": "recovery_asked", "request_id": "q", "message": "no credit"},
+        {"type": "recovery_answered", "request_id": "q", "answer": "switch", "by": "phone"},
+        {"type": "step_started", "step": 1, "attempt": 2, "model": "n", "parallel": 10},
+    )
+    step = one(draw(events=events), "Step 1")
+    assert [kind for kind, _, _ in phases(step)] == ["request", "question", "request"]
+    assert (step["detail"], step["facts"]["attempt"]) == ("n", 2)
+
+
+def test_background_command_outlives_its_turn() -> None:
+    begun: Json = {
+        "type": "background_started",
+        "work_id": "w",
+        "kind": "command",
+        "name": "server",
+        "detail": "make run",
+    }
+    ended: Json = {"type": "turn_ended", "result": RESULT, "ending": None}
+    row = one(draw(events=turn_of(begun, ended)), "server")
+    assert phases(row) == [("background", 2, None)]
+    over: Json = {"type": "background_ended", "work_id": "w", "turn_id": None}
+    assert one(draw(events=turn_of(begun, ended, over)), "server")["to"] == 4
+
+
+def test_undone_turn_says_so() -> None:
+    ended: Json = {"type": "turn_ended", "result": RESULT, "ending": None}
+    undone: Json = {"type": "turn_undone", "undone": "t", "turn_id": None}
+    assert draw(events=turn_of(ended, undone), table=True)[0][1] == "completed, undone later"
+    redone: Json = {"type": "turn_redone", "redone": "t", "turn_id": None}
+    assert draw(events=turn_of(ended, undone, redone), table=True)[0][1] == "completed"
+
+
 def test_crash_leaves_a_gap_and_no_long_bar() -> None:
     events = documents(played("long_command").seen)
     started = next(n for n, event in enumerate(events) if event["type"] == "call_started")

@@ -88,6 +88,26 @@ async def test_keys_reach_every_bar(browser_address: str, cancelled: Recorded, t
         await page.wait(f"document.querySelectorAll('[role=row]').length === {rows}")
 
 
+async def test_pointer_shows_details_and_a_tap_keeps_them(
+    browser_address: str, cancelled: Recorded, tmp_path: Path
+) -> None:
+    async with opened(browser_address, cancelled, tmp_path) as page:
+        bar = "[...document.querySelectorAll('[role=gridcell]')].find((each) => each.ariaLabel.startsWith('fetch: running: 1.10 s'))"
+        await page.wait(bar)
+        box = await page.js(f"{bar}.getBoundingClientRect().toJSON()")
+        place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+        await page.send("Input.dispatchMouseEvent", type="mouseMoved", **place)
+        details = "document.querySelector('.lanes-details').innerText"
+        await page.wait(f"{details}.includes('did http://localhost:9090/alerts')")
+        await page.send("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+        await page.wait(f"{details}.includes('run the load test')")
+        for kind in ("mousePressed", "mouseReleased"):
+            await page.send("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
+        await page.send("Input.dispatchMouseEvent", type="mouseMoved", x=5, y=5)
+        await page.wait(f"{details}.includes('did http://localhost:9090/alerts')")
+        assert "http://localhost:9090/alerts" in await page.js(details)
+
+
 async def test_zoom_draws_only_what_is_in_view(browser_address: str, tmp_path: Path) -> None:
     many = await _played(lane_sessions.play_many, 20, 20)
     async with opened(browser_address, many, tmp_path) as page:
