@@ -24,7 +24,7 @@ from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools
 from engine.testing.script import Answer, Pause, call, done, spread, text
-from tests.support.client_world import FOR_EVER, Transport, client_world, items_until, numbers_of
+from tests.support.client_world import FOR_EVER, PairAddress, Transport, client_world, items_until, numbers_of
 
 WORK: list[Answer] = [
     [*spread(text("Let me look.", pieces=5), 0.05), *call("work", {"seconds": 0.2}, id="1"), *done("calls")],
@@ -206,9 +206,12 @@ async def test_many_clients_come_back_apart(folder: Path, autojump_clock: MockCl
         back: list[float] = []
         cut_at = 0.0
 
-        async def one() -> None:
+        # A server takes no more than 256 connections of one token.
+        addresses = [PairAddress(world.pair.server, world.nursery, login=f"t{number}") for number in range(8)]
+
+        async def one(address: PairAddress) -> None:
             nonlocal online
-            async with world.client() as client:
+            async with world.client(address=address) as client:
                 online += 1
                 if online == count:
                     ready.set()
@@ -218,11 +221,12 @@ async def test_many_clients_come_back_apart(folder: Path, autojump_clock: MockCl
                 await client.wait_online()
                 back.append(trio.current_time() - cut_at)
 
-        for _ in range(count):
-            nursery.start_soon(one)
+        for number in range(count):
+            nursery.start_soon(one, addresses[number % 8])
         await ready.wait()
         cut_at = trio.current_time()
-        world.cut()
+        for address in addresses:
+            address.cut()
         while len(back) < count:
             await trio.sleep(0.1)
         assert max(back) < 10

@@ -46,6 +46,7 @@ class PairAddress:
     accepted: int = 0
     _open: list[trio.StapledStream[Any, Any]] = attrs.field(factory=list)
     is_local: bool = True
+    login: str = "owner"
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[MessageTransport]:
@@ -56,7 +57,7 @@ class PairAddress:
         ours, theirs = memory_stream_pair()
         self._open.append(ours)
         transport = LineTransport(theirs, message_bytes=self.server.limits.message_bytes)
-        self.nursery.start_soon(self.server.run_connection, transport, Login("owner", "full"))
+        self.nursery.start_soon(self.server.run_connection, transport, Login(self.login, "full"))
         try:
             yield LineTransport(ours, message_bytes=MESSAGE_BYTES)
         finally:
@@ -95,8 +96,10 @@ class ClientWorld:
     proxy: FaultProxy | None = None
     pair: PairAddress | None = None
 
-    def client(self, name: str = "test", **options: Any) -> AbstractAsyncContextManager[Client]:
-        return connect_to(self.address, name=name, **options)
+    def client(
+        self, name: str = "test", *, address: ServerAddress | None = None, **options: Any
+    ) -> AbstractAsyncContextManager[Client]:
+        return connect_to(address or self.address, name=name, **options)
 
 
 def scripted(*script: Answer, repeat: bool = False, **opening: Any) -> dict[str, Any]:
