@@ -340,3 +340,31 @@ test("a signal ends the wait for a server that is not there", async () => {
     kind: "closed",
   });
 });
+
+test("a subscription that nobody wants any more is ended", async (t) => {
+  const at = await server(t, { subscribe: undefined });
+  const { client: made } = await client(t, at);
+  const stop = new AbortController();
+  await take(made.session("s").watch({ signal: stop.signal }), 1);
+  const [{ id }] = await at.until("subscribe");
+  stop.abort();
+  at.send(at.connections[0], { id, result: { sub: "late", head: HEAD, mode: "live" } });
+  assert.deepEqual((await at.until("unsubscribe"))[0].params, { sub: "late" });
+});
+
+test("a stream whose connection is lost while it begins, begins once", async (t) => {
+  const isAnswered = { is: false };
+  const at = await server(t, { snapshot: () => (isAnswered.is ? SNAPSHOT : undefined) });
+  const { client: made, until } = await client(t, at);
+  const stream = made.session("s").watch();
+  const first = stream.next();
+  await at.until("snapshot");
+  at.connections[0].terminate();
+  await until("offline");
+  isAnswered.is = true;
+  await made.check();
+  assert.deepEqual(types([(await first).value, ...(await take(stream, 2))]), ["offline", "resync", "online"]);
+  await made.call("ping");
+  assert.deepEqual(at.methods().filter((method) => method === "snapshot").length, 2);
+  assert.equal(at.subs, 1);
+});
