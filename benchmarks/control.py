@@ -111,7 +111,7 @@ def latency_rows() -> list[Row]:
 
 def _lag(server: Served, session: str) -> dict[str, Any]:
     with server.clients("follow", sessions=[session], interval=0) as client:
-        server.prompt(session, Stream(deltas=300, rate=50))
+        server.prompt(session, Stream(deltas=200, rate=50))
         return client.read()
 
 
@@ -120,7 +120,7 @@ def _lag(server: Served, session: str) -> dict[str, Any]:
 
 def subscriber_rows() -> list[Row]:
     """1,000 subscribers of one turn that has its own pace."""
-    stream = Stream(deltas=10 * PACE, rate=PACE)
+    stream = Stream(deltas=8 * PACE, rate=PACE)
     with new_server(tokens=_TOKENS) as server:
         session = server.session()
         alone, alone_late = run_turn(server, session, stream)
@@ -264,7 +264,7 @@ def _ask(client: Child) -> float:
 
 def stopped_rows() -> list[Row]:
     """A client that is stopped while 20,000 deltas come; meanwhile, the cursors of one process are measured."""
-    stream = Stream(deltas=20_000, rate=2_000, chars=200)
+    stream = Stream(deltas=20_000, rate=4_000, chars=200)
     with new_server() as server:
         session = server.session()
         with server.clients("follow", sessions=[session], interval=0) as other:

@@ -56,7 +56,7 @@ from engine.core.version import __version__
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
 # Of all clients together: about a tenth of a core.
-_REFUSALS_PER_SECOND: Final = 2_000
+_REFUSALS_PER_SECOND: Final = 1_500
 MOST_OF_A_TOKEN: Final = 256
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
