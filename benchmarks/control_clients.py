@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import resource
 import sys
 import time
 from collections import Counter
@@ -18,7 +17,7 @@ from typing import Any, Final
 import attrs
 import trio
 
-from benchmarks.raw_socket import RawSocket, SocketClosed, client_frame
+from benchmarks.raw_socket import RawSocket, SocketClosed, client_frame, raise_file_limit
 from benchmarks.report import median
 
 # Connecting at the same time.
@@ -128,7 +127,7 @@ class Follower:
                     self.resyncs += 1
                     snapshot = note["params"]["snapshot"]
                     turn = snapshot["sessions"][0]["state"]["turn"]
-                    parts = turn["step"]["parts"] if turn and turn["step"] else []
+                    parts: list[dict[str, str]] = turn["step"]["parts"] if turn and turn["step"] else []
                     self.texts = {part["part_id"]: part["text"] for part in parts}
                     self.position = snapshot["position"]
                 case _:
@@ -342,7 +341,7 @@ KINDS: Final[dict[str, Callable[[ClientOptions], Awaitable[None]]]] = {
 
 def main() -> None:
     """Run clients of one kind."""
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+    raise_file_limit()
     trio.run(KINDS[sys.argv[1]], ClientOptions(**json.loads(sys.argv[2])))
 
 

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 import engine
+from benchmarks.raw_socket import raise_file_limit
 from benchmarks.report import median
 from engine.control.listen import ServeOptions, serve
 from engine.control.token_file import add_token
@@ -143,4 +144,5 @@ async def main(options: ServerOptions) -> None:
 
 if __name__ == "__main__":
     os.umask(0o077)
+    raise_file_limit()
     trio.run(main, ServerOptions(**json.loads(sys.argv[1])))

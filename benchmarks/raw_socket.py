@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from typing import Any, Final
 
 import trio
@@ -35,6 +36,12 @@ def client_frame(payload: bytes, *, opcode: int = _TEXT, first: int = 0x80) -> b
     else:
         length = b"\xff" + size.to_bytes(8, "big")
     return bytes([first | opcode]) + length + _MASK + payload
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as it may."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class RawSocket:
@@ -83,9 +90,11 @@ class RawSocket:
         self._number += 1
         await self.send(json.dumps({"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}))
         while True:
-            message: Any = json.loads(await self.receive())
-            # A list answers a batch.
-            if isinstance(message, dict) and message.get("id") == self._number:
+            text = await self.receive()
+            if text.startswith(b"["):
+                continue  # the answer to a batch
+            message: dict[str, Any] = json.loads(text)
+            if message.get("id") == self._number:
                 assert "result" in message, message
                 result: dict[str, Any] = message["result"]
                 return result
