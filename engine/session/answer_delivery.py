@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, cast, get_args
 
@@ -78,7 +78,7 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
 
 
 @contextmanager
-def _reporting_answers(session: LiveSession, request_id: str) -> Iterator[None]:
+def _reporting_answers(session: LiveSession, request_id: str) -> Generator[None]:
     """Raise `AlreadyAnswered` instead of `RequestNotFound` for a question that is settled. Not a checkpoint."""
     try:
         yield
