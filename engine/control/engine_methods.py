@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import trio
 
 from engine.control.control_methods import Caller, Followed
 from engine.control.engine_changes import EngineChanges
 from engine.control.engine_lookups import EngineLookups
-from engine.control.engine_reads import EngineReads, head_of, status_of
+from engine.control.engine_reads import EngineReads, first_that_fit, head_of, status_of
 from engine.control.event_source import SessionSource, stored_resync
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.recent_keys import RecentKeys
@@ -29,11 +29,11 @@ from engine.control.protocol.watch_methods import (
 from engine.control.protocol.wire_converter import Params, write_value
 from engine.control.session_export import Format, export_session
 from engine.control.session_list import SessionListWatch
-from engine.control.session_media import Media, find_media, with_references
+from engine.control.session_media import Media, find_media, state_with_references, with_references
 from engine.control.uploads import Uploads
 from engine.core.errors import EngineError, MessageNotFound, RequestNotFound, SessionBusy, TurnOver, TurnParked
 from engine.core.ids import CallId, RequestId, SessionId, TurnId
-from engine.core.messages import Message, Transcript
+from engine.core.messages import Transcript
 from engine.core.threads import to_thread
 from engine.journal.cursors import follow
 from engine.journal.json_converter import TAGS
@@ -46,10 +46,6 @@ from engine.store.store_protocols import Catalogue, ReportsHealth, Watching
 
 if TYPE_CHECKING:
     from engine.session.engine import Engine
-
-
-# Of the newest messages in a snapshot: older ones are fetched.
-_MOST_TAIL: Final = 1 << 20
 
 
 @final
@@ -228,7 +224,9 @@ def family_snapshot(resync: Resync, *, tail: int = 50) -> FamilySnapshot:
     """
     assert resync.position is not None  # it comes from a cursor of this engine
     transcript = resync.state.transcript
-    messages = _newest(transcript[-tail:] if tail else (), resync.session_id)
+    newest_first = reversed(transcript[-tail:] if tail else ())
+    short = first_that_fit(with_references(message, resync.session_id) for message in newest_first)
+    messages = tuple(reversed(short))
     below = [_member(each.state, depth=each.depth, call_id=each.call_id) for each in resync.descendants]
     return FamilySnapshot(
         position=encode_position(resync.position),
@@ -239,21 +237,11 @@ def family_snapshot(resync: Resync, *, tail: int = 50) -> FamilySnapshot:
     )
 
 
-def _newest(messages: Sequence[Message], session_id: SessionId) -> tuple[Message, ...]:
-    """Return the last messages, with references in place of images; at least one, and not more than there is room for."""
-    newest: list[Message] = []
-    size = 0
-    for message in reversed(messages):
-        short = with_references(message, session_id)
-        size += len(write_value(short))
-        if newest and size > _MOST_TAIL:
-            break
-        newest.append(short)
-    return tuple(reversed(newest))
-
-
 def _member(state: SessionState, *, depth: int, call_id: CallId | None = None) -> SessionSnapshot:
     messages = len(state.transcript)
     return SessionSnapshot(
-        state=copy_with(state, transcript=Transcript()), messages=messages, depth=depth, call_id=call_id
+        state=copy_with(state_with_references(state), transcript=Transcript()),
+        messages=messages,
+        depth=depth,
+        call_id=call_id,
     )

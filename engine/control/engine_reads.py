@@ -16,8 +16,8 @@ from engine.control.protocol import session_methods as se
 from engine.control.protocol import turn_methods as tu
 from engine.control.protocol import watch_methods as wa
 from engine.control.protocol.error_kinds import Refusal
-from engine.control.protocol.wire_converter import Params
-from engine.control.session_media import with_references
+from engine.control.protocol.wire_converter import Params, write_value
+from engine.control.session_media import input_with_references, with_references
 from engine.core.errors import MessageNotFound
 from engine.core.events import Durable, InputAdmitted, InputPromoted, TurnStarted
 from engine.core.foreign_calls import call_foreign
@@ -41,9 +41,12 @@ if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
 
 E = TypeVar("E", bound=Durable)
+T = TypeVar("T")
 Handler = Callable[[Params], Awaitable[object]]
 Mode = Literal["live", "stored"]
 
+# Characters of one page of history: encoding more at once would keep the engine and others waiting.
+_MOST_OF_PAGE: Final = 1 << 20
 # Rows that are looked at for one page of a filtered list: a rare status must not read the whole store at once.
 _MOST_ROWS: Final = 2_000
 
@@ -155,15 +158,16 @@ class EngineReads:
             if params.before not in ids:
                 raise MessageNotFound(f"session {params.session_id} has no message {params.before!r}")
             end = ids.index(params.before)  # type: ignore[arg-type]  # an id, as it is among them
-        begin = max(0, end - params.limit)
-        messages = tuple([with_references(message, state.session_id) for message in transcript[begin:end]])
-        return wa.MessagesResult(messages=messages, more=begin > 0)
+        newest_first = reversed(transcript[max(0, end - params.limit) : end])
+        messages = first_that_fit(with_references(message, state.session_id) for message in newest_first)
+        return wa.MessagesResult(messages=tuple(reversed(messages)), more=len(messages) < end)
 
     async def events(self, params: wa.EventsParams) -> wa.EventsResult:
         """Return a page of durable events. A checkpoint."""
         # A session's numbers begin with 1 and have no gaps.
-        events = (await self.record(params.session_id)).events[params.after : params.after + params.limit + 1]
-        return wa.EventsResult(events=tuple(events[: params.limit]), more=len(events) > params.limit)
+        events = (await self.record(params.session_id)).events
+        page = first_that_fit(events[params.after : params.after + params.limit])
+        return wa.EventsResult(events=tuple(page), more=params.after + len(page) < len(events))
 
     async def questions(self, params: an.QuestionListParams) -> an.QuestionListResult:
         """Return the open questions of open sessions, the oldest first. A checkpoint if a session is named."""
@@ -245,6 +249,18 @@ class EngineReads:
         return store
 
 
+def first_that_fit(items: Iterable[T]) -> list[T]:
+    """Return the first events or messages, as many as one answer has room for: at least one."""
+    fitting: list[T] = []
+    size = 0
+    for item in items:
+        size += len(write_value(item))
+        if fitting and size > _MOST_OF_PAGE:
+            break
+        fitting.append(item)
+    return fitting
+
+
 def row_of(record: SessionRecord) -> SessionRow:
     """Return a session's row, as the store would list it."""
     state, events = record.state, record.events
@@ -324,7 +340,12 @@ def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:
         return ()
     by = {event.input_id: event.by for event in record.of_type(InputAdmitted)}
     return tuple(
-        se.QueuedInput(input_id=each.input_id, mode=each.mode, message=each.message, by=by.get(each.input_id, ""))
+        se.QueuedInput(
+            input_id=each.input_id,
+            mode=each.mode,
+            message=input_with_references(each.message, record.state.session_id),
+            by=by.get(each.input_id, ""),
+        )
         for each in waiting
     )
 

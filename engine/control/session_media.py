@@ -14,7 +14,17 @@ from typing import Final, TypeVar
 import attrs
 
 from engine.core.events import CallSettled, Durable, InputAdmitted
-from engine.core.messages import FilePart, ImagePart, MediaPart, Message, ResultsMessage, UserMessage, UserPart
+from engine.core.messages import (
+    FilePart,
+    ImagePart,
+    MediaPart,
+    Message,
+    ResultsMessage,
+    Settlement,
+    UserMessage,
+    UserPart,
+)
+from engine.journal.state import SessionState
 
 # No base64 begins so.
 REFERENCE: Final = "href:"
@@ -44,24 +54,40 @@ class Media:
 
 def with_references(message: Message, session_id: str) -> Message:
     """Return *message* with an address in place of the content of each image and file: `href:v1/sessions/…`."""
-    if isinstance(message, UserMessage) and _has_media(message.parts):
-        return attrs.evolve(message, parts=tuple([_without_media(part, session_id) for part in message.parts]))
-    if not isinstance(message, ResultsMessage):
+    if isinstance(message, UserMessage):
+        return input_with_references(message, session_id)
+    if isinstance(message, ResultsMessage) and any(_has_media(each.settlement) for each in message.results):
+        results = [attrs.evolve(each, settlement=_settlement(each.settlement, session_id)) for each in message.results]
+        return attrs.evolve(message, results=tuple(results))
+    return message
+
+
+def input_with_references(message: UserMessage, session_id: str) -> UserMessage:
+    """Return a user's message with addresses: see `with_references`."""
+    if not any(isinstance(part, (ImagePart, FilePart)) for part in message.parts):
         return message
-    results = [
-        attrs.evolve(
-            each,
-            settlement=attrs.evolve(
-                each.settlement,
-                images=tuple([_reference(part, session_id) for part in each.settlement.images]),
-                files=tuple([_reference(part, session_id) for part in each.settlement.files]),
-            ),
-        )
-        if each.settlement.images or each.settlement.files
-        else each
-        for each in message.results
+    return attrs.evolve(message, parts=tuple([_without_media(part, session_id) for part in message.parts]))
+
+
+def state_with_references(state: SessionState) -> SessionState:
+    """Return *state* with addresses in the input that waits, and in the results of the open step."""
+    inbox = tuple(
+        [attrs.evolve(each, message=input_with_references(each.message, state.session_id)) for each in state.inbox]
+    )
+    changed = state if inbox == state.inbox else attrs.evolve(state, inbox=inbox)
+    step = None if state.turn is None else state.turn.step
+    if state.turn is None or step is None:
+        return changed
+    if not any(call.settlement is not None and _has_media(call.settlement) for call in step.calls):
+        return changed
+    calls = [
+        call
+        if call.settlement is None
+        else attrs.evolve(call, settlement=_settlement(call.settlement, state.session_id))
+        for call in step.calls
     ]
-    return attrs.evolve(message, results=tuple(results))
+    turn = attrs.evolve(state.turn, step=attrs.evolve(step, calls=tuple(calls)))
+    return attrs.evolve(changed, turn=turn)
 
 
 def find_media(events: Sequence[Durable], media_id: str) -> Media | None:
@@ -82,8 +108,16 @@ def _without_media(part: UserPart, session_id: str) -> UserPart:
     return _reference(part, session_id) if isinstance(part, FilePart) else part
 
 
-def _has_media(parts: Sequence[UserPart]) -> bool:
-    return any(isinstance(part, (ImagePart, FilePart)) for part in parts)
+def _has_media(settlement: Settlement) -> bool:
+    return bool(settlement.images or settlement.files)
+
+
+def _settlement(settlement: Settlement, session_id: str) -> Settlement:
+    return attrs.evolve(
+        settlement,
+        images=tuple([_reference(part, session_id) for part in settlement.images]),
+        files=tuple([_reference(part, session_id) for part in settlement.files]),
+    )
 
 
 def _id_of(part: MediaPart) -> str:

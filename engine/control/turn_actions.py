@@ -15,6 +15,7 @@ from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
 from engine.control.protocol import turn_methods as tu
+from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.uploads import Uploads
 from engine.core.errors import TurnOver
@@ -26,7 +27,7 @@ from engine.journal.lookup import find_answer
 from engine.journal.state import Retry
 from engine.nursery.parkable import check_not_parked
 from engine.session.answer_types import Always, Answer, Once, Reject
-from engine.session.attachments import attachment
+from engine.session.attachments import LARGEST, attachment
 from engine.session.engine import engine_runtime
 from engine.session.session import live_session
 from engine.session.session_context import compaction_turn
@@ -228,6 +229,7 @@ def settings_with(base: Settings, change: se.TurnSettings) -> Settings:
 def media_of(attachments: Sequence[tu.Attachment], uploads: Uploads) -> tuple[MediaPart, ...]:
     """Return what a client attached. Raises `BadParams`, `ConfigError`, `Refusal`."""
     parts: list[MediaPart] = []
+    left = LARGEST
     for number, each in enumerate(attachments):
         if each.data is None:
             data = uploads.data(each.upload or "")
@@ -236,6 +238,10 @@ def media_of(attachments: Sequence[tu.Attachment], uploads: Uploads) -> tuple[Me
                 data = base64.b64decode(each.data, validate=True)
             except ValueError as error:
                 raise BadParams(f"attachments[{number}].data", "expected base64") from error
+        # Of all together, since an upload may be attached a hundred times; no host accepts more in one request.
+        left -= len(data)
+        if left < 0:
+            raise Refusal("too_large", f"the attachments have more than {LARGEST >> 20} MB together", limit=LARGEST)
         parts.append(attachment(data, media_type=each.media_type, name=each.name))
     return tuple(parts)
 

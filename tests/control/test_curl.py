@@ -224,6 +224,22 @@ async def test_media_are_fetched_by_reference(tmp_path: Path) -> None:
         assert (await http.get(f"/{references[0]}", headers={"authorization": ""})).status_code == 401
 
 
+async def test_attachments_of_a_prompt_are_bounded(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, http_of(server) as http, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        upload = (await http.post("/v1/uploads", content=PNG + bytes(20 << 20), headers=BINARY)).json()["upload"]
+        for method in ("prompt", "queue"):
+            prompt = {"session_id": session_id, "text": "See", "attachments": [{"upload": upload}] * 2, "key": method}
+            refused = await client.call(method, **prompt)
+            assert (refused["error"]["data"]["kind"], refused["error"]["data"]["limit"]) == ("too_large", 32 << 20)
+        for name, size in (("title", 501), ("words", 1001)):
+            method, params = (
+                ("session.rename", {"session_id": session_id}) if name == "title" else ("session.search", {})
+            )
+            assert (await client.call(method, **params, **{name: "x" * size}))["error"]["data"]["path"] == name
+
+
 async def test_large_event_is_fetched_where_it_was_elided(tmp_path: Path) -> None:
     async with served(tmp_path) as server, http_of(server) as http, server.unix() as client:
         await client.hello()

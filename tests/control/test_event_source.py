@@ -122,10 +122,22 @@ async def test_snapshots_are_bounded(tmp_path: Path) -> None:
             )
         long = await client.result("snapshot", session_id=session_id)
         assert len(json.dumps(long)) < 2 << 20
-        # What did not fit is fetched from there on.
-        older = await client.result("messages", session_id=session_id, before=long["older"], limit=1)
+        # What did not fit is fetched from there on, page by page.
         assert long["sessions"][0]["messages"] > len(long["messages"]) > 0
-        assert older["messages"][0]["id"] not in {message["id"] for message in long["messages"]}
+        ids = [message["id"] for message in long["messages"]]
+        more: bool = True
+        while more:
+            page = await client.result("messages", session_id=session_id, before=ids[0], limit=200)
+            assert len(json.dumps(page)) < 2 << 20
+            ids, more = [*[message["id"] for message in page["messages"]], *ids], page["more"]
+        assert len(set(ids)) == len(ids) == long["sessions"][0]["messages"]
+        seqs: list[int] = []
+        more = True
+        while more:
+            events = await client.result("events", session_id=session_id, after=len(seqs))
+            assert len(json.dumps(events)) < 3 << 20
+            seqs, more = [*seqs, *[event["seq"] for event in events["events"]]], events["more"]
+        assert seqs == list(range(1, len(seqs) + 1))
 
 
 async def test_busy_and_stale_name_the_turn(tmp_path: Path) -> None:

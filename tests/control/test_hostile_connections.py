@@ -190,7 +190,7 @@ async def test_client_that_reads_nothing_is_closed(tmp_path: Path, clock: MockCl
         await client.hello("watcher")
         await stuck.hello("stuck")
         session_id = await client.new_session(tmp_path)
-        await client.result("session.rename", session_id=session_id, title="t" * 500_000)
+        await client.result("prompt", session_id=session_id, text="t" * 500_000, key="p1")
         # Nothing of these is read; the buffers of the system fill up.
         for number in range(60):
             await stuck.send(
@@ -198,7 +198,7 @@ async def test_client_that_reads_nothing_is_closed(tmp_path: Path, clock: MockCl
                     {
                         "jsonrpc": "2.0",
                         "id": f"n{number}",
-                        "method": "session.get",
+                        "method": "messages",
                         "params": {"session_id": session_id},
                     }
                 )
@@ -215,11 +215,11 @@ async def test_unread_answers_are_bounded(tmp_path: Path) -> None:
     async with served(tmp_path) as server, server.unix() as client:
         await client.hello()
         session_id = await client.new_session(tmp_path)
-        await client.result("session.rename", session_id=session_id, title="t" * 900_000)
+        await client.result("prompt", session_id=session_id, text="t" * 900_000, key="p1")
         for number in range(90):
             params = {"session_id": session_id}
             await client.send(
-                json.dumps({"jsonrpc": "2.0", "id": f"n{number}", "method": "session.get", "params": params})
+                json.dumps({"jsonrpc": "2.0", "id": f"n{number}", "method": "messages", "params": params})
             )
         await trio.testing.wait_all_tasks_blocked(0.05)
         answers = [await client.note() for _ in range(90)]

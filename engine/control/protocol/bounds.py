@@ -36,6 +36,7 @@ Text: TypeAlias = Annotated[str, Bounds(1, _ANY)]
 # Ids of the engine are shorter; what is longer is not even looked up.
 Id: TypeAlias = Annotated[str, Bounds(1, 200)]
 Name: TypeAlias = Annotated[str, Bounds(1, 200)]
+Title: TypeAlias = Annotated[str, Bounds(1, 500)]
 # May be empty.
 ShortText: TypeAlias = Annotated[str, Bounds(0, 200)]
 # Opaque. Any text is a position: one that can't be used is answered by a snapshot, not by an error.

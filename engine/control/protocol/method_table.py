@@ -44,7 +44,7 @@ class Method:
 
 # What any method may answer.
 COMMON_ERRORS: Final = ("params", "internal", "overloaded", "not_ready", "forbidden", "cancelled", "store")
-_PROMPT_ERRORS: Final = ("not_found", "busy", "conflict", "elsewhere", "draining", "parked", "config")
+_PROMPT_ERRORS: Final = ("not_found", "busy", "conflict", "elsewhere", "draining", "parked", "config", "too_large")
 _CHANGE_ERRORS: Final = ("not_found", "elsewhere", "draining")
 _UNDO_ERRORS: Final = (*_CHANGE_ERRORS, "busy", "nothing_to_do", "snapshot")
 _FORCE_ERRORS: Final = (*_UNDO_ERRORS, "undo_conflict", "undo_incomplete")
@@ -137,7 +137,7 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.QueueResult,
             "Queue input for the next turn.",
             "full",
-            (*_CHANGE_ERRORS, "conflict"),
+            (*_CHANGE_ERRORS, "conflict", "config", "too_large"),
         ),
         Method(
             "queue.remove", tu.QueueRemoveParams, tu.QueueRemoveResult, "Remove queued input.", "full", _CHANGE_ERRORS
@@ -148,7 +148,7 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.InputResult,
             "Send a message to the model in a running turn.",
             "full",
-            (*_CHANGE_ERRORS, "conflict"),
+            (*_CHANGE_ERRORS, "conflict", "config", "too_large"),
         ),
         Method("cancel", tu.CancelParams, tu.CancelResult, "Cancel a turn.", "answer", ("not_found", "conflict")),
         Method(

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import attrs
 
-from engine.control.protocol.bounds import Bounds, Id, Key, Name, Text
+from engine.control.protocol.bounds import Bounds, Id, Key, Name, Text, Title
 from engine.control.protocol.wire_converter import Params
 from engine.core.ids import InputId, RequestId, SessionId, TurnId
 from engine.core.messages import UserMessage
@@ -180,7 +180,7 @@ class SessionCreateParams(Params):
     cwd: Text
     model: Name | None = None
     agent: Name | None = None
-    title: Text | None = None
+    title: Title | None = None
     settings: TurnSettings | None = None
     key: Key
 
@@ -255,7 +255,7 @@ class SessionSearchParams(Params):
         limit: the maximum number of sessions.
     """
 
-    words: Text
+    words: Annotated[str, Bounds(1, 1000)]
     cwd: Text | None = None
     limit: Annotated[int, Bounds(1, 200)] = 20
 
@@ -279,7 +279,7 @@ class SessionRenameParams(SessionParams):
         title: the title.
     """
 
-    title: Text
+    title: Title
 
 
 @attrs.frozen(kw_only=True)
