@@ -301,7 +301,7 @@ async def play_turns() -> Recorded:
     return await recorded(w, seen)
 
 
-HOSTILE: Final = "</script><img src=x onerror='window.hostile=1'><b>bold</b>\u202egnp.exe \x1b[31m"
+HOSTILE: Final = "\u202e\x1b[31m</script><img src=x onerror='window.hostile=1'><b>bold</b>"
 
 
 async def play_hostile() -> Recorded:

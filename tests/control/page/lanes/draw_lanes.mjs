@@ -59,10 +59,10 @@ function eventsIn(html) {
   return JSON.parse(gunzipSync(Buffer.from(data.events, "base64")).toString("utf8"));
 }
 
-function sceneOf(model, lines, { width, height, top, zoom, fold }) {
-  const scale = new TimeScale(model.begin, model.end, fold ? longWaits(workSpans(model.roots), model.begin, model.end) : []);
+function sceneOf(model, lines, { width, height, top, zoom, fold, now = model.end }) {
+  const scale = new TimeScale(model.begin, now, fold ? longWaits(workSpans(model.roots), model.begin, now) : []);
   const size = { width, height, gutter: 300, rowHeight: 26, left: 0, top };
-  const view = { lines, levels: 4, scale, strip: model.picture().strip, zoom, now: model.end, live: false, focus: "", ids: "test", ...size };
+  const view = { lines, levels: 4, scale, strip: model.picture().strip, zoom, now, live: false, focus: "", ids: "test", ...size };
   return { nodes: drawScene(view), waits: scale.breaks, length: scale.length, ticks: scale.ticks(1, 0, scale.length) };
 }
 

@@ -401,6 +401,28 @@ def test_long_waits_are_folded_to_five_seconds() -> None:
     assert whole["waits"] == []
 
 
+def test_wait_that_goes_on_grows_to_five_seconds() -> None:
+    events = turn_of(
+        {"type": "step_started", "step": 1, "attempt": 1, "model": "m", "parallel": 10},
+        {"type": "part_started", "message_id": "m", "part_id": "p"},
+        {"type": "part_ended", "message_id": "m", "part": {"id": "p"}},
+        {"type": "call_announced", "call_id": "c", "tool": "read"},
+        {"type": "call_queued", "call_id": "c", "tool": "read", "arguments": "{}", "safe": True},
+        {
+            "type": "permission_asked",
+            "call_id": "c",
+            "request_id": "q",
+            "detail": "",
+            "patterns": [],
+            "permission": "read",
+        },
+    )
+    asked = events[-1]["time"]
+    view = {"width": 1000, "height": 600, "top": 0, "zoom": 10, "fold": True}
+    lengths = [draw(events=events, view={**view, "now": asked + wait})["length"] for wait in (2, 4, 100, 1000)]
+    assert lengths == [asked - 1 + shown for shown in (2, 4, 5, 5)]
+
+
 @pytest.mark.slow
 def test_thousand_calls_draw_what_is_in_view() -> None:
     events = documents(many().seen)
