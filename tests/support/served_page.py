@@ -120,7 +120,7 @@ async def served_page(
 ) -> AsyncGenerator[ServedPage]:
     """Serve an engine that asks before it changes anything, and open its page. The page must have done nothing wrong."""
     project = tmp_path / "project"
-    project.mkdir()
+    project.mkdir(exist_ok=True)
     usual: dict[str, Any] = {
         "tools": builtin_tools({}),
         "permissions": PermissionOptions(approver=user_policy(Config(), UserFiles(tmp_path / "state", tmp_path))),

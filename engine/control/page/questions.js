@@ -112,6 +112,7 @@ class Card {
     const parts = [];
     if (this.question.path.length > 1) parts.push(`For ${this.context.childName(this.question)}`);
     if (names.length) parts.push(`${names.join(" and ")} ${names.length === 1 ? "is" : "are"} looking at this`);
+    if (this.context.live().isParked) parts.push("The turn is parked: resume it to answer");
     if (total > 1) parts.push(`${index + 1} of ${total}`);
     this.aboutText = parts;
     this.tick();

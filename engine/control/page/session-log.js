@@ -48,7 +48,11 @@ export class SessionLog {
   }
 
   get turn() {
-    return this.state?.turn?.turn_id ?? this.family.head?.turn?.turn_id ?? null;
+    const { state } = this;
+    const { head } = this.family;
+    // What the server said when the stream began holds until something has come.
+    const source = head && (!state || head.seq >= state.seq) ? head : state;
+    return source?.turn?.turn_id ?? null;
   }
 
   /** A turn that waits for `resume`: the head says so, until something happens in it. */

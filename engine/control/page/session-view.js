@@ -115,7 +115,7 @@ export class SessionView {
   }
 
   mayAnswer() {
-    return this.isLive() && this.app.role !== "read" && !this.isElsewhere();
+    return this.isLive() && this.app.role !== "read" && !this.isElsewhere() && !this.log.isParked;
   }
 
   isElsewhere() {

@@ -256,3 +256,24 @@ async def test_everything_allowed_is_shown_to_all(tmp_path: Path, browser_addres
         await page.text("Made unasked.")
         await page.click(".profile-line button", "Undo that")
         await page.wait("!document.querySelector('.profile-line').checkVisibility()")
+
+
+async def test_parked_turn_is_resumed(tmp_path: Path, browser_address: str) -> None:
+    asks = [*text("I ask."), *call("bash", {"command": "touch made"}, id="c1"), *done("calls")]
+    async with served_page(tmp_path, browser_address, asks) as shown:
+        session_id = await shown.open_session()
+        await shown.prompt("Make it.")
+        await shown.page.text("Allow bash to run this command?")
+    async with served_page(tmp_path, browser_address, [*text("Made."), *done()]) as shown:
+        page = shown.page
+        await shown.show(session_id)
+        await page.text("Parked: waits for an answer")
+        await page.text("The turn is parked: resume it to answer")
+        assert await page.js("document.querySelector('.question-actions .primary').disabled")
+        await page.click(".composer-buttons button", "Resume")
+        await page.wait("document.querySelector('.status').textContent === 'Waits for your answer'")
+        await answer(shown, "Allow once")
+        await page.text("Made.")
+        await page.wait("document.querySelector('.status').textContent === 'Idle'")
+        await page.wait("!document.querySelector('.composer-buttons .danger').checkVisibility()")
+        assert (shown.project / "made").exists()
