@@ -245,6 +245,12 @@ class Page:
         for kind in ("mousePressed", "mouseReleased"):
             await self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
+    async def scroll(self, selector: str, distance: int) -> None:
+        """Turn the wheel over an element."""
+        box = f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])(document.querySelector({json.dumps(selector)}).getBoundingClientRect())"
+        x, y = await self.js(box)
+        await self.send("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=distance)
+
     async def type(self, text: str) -> None:
         """Insert text where the focus is."""
         await self.send("Input.insertText", text=text)

@@ -3,7 +3,7 @@
 import { MarkdownBlock } from "./blocks.js";
 import { CallRow } from "./call-row.js";
 import { h, replace, setText } from "./dom.js";
-import { clock, cost, count, dateTime, duration, tokens } from "./formats.js";
+import { bytes, clock, cost, count, dateTime, duration, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { mediaNode } from "./media.js";
 import { oneLine, visible } from "./text.js";
@@ -260,7 +260,7 @@ class NoteRow {
     if (item.undo) return undoNodes(item.undo);
     if (item.fork) return [h("p", {}, "A fork of ", h("a", { href: `#/s/${item.fork}` }, oneLine(item.fork, 60)))];
     if (item.elided) {
-      const text = `Something large is left out here (${oneLine(item.elided.of, 40)}, ${tokens(item.elided.bytes)} bytes).`;
+      const text = `Something large is left out here (${oneLine(item.elided.of, 40)}, ${bytes(item.elided.bytes)}).`;
       return [h("p", {}, text, " ", button("Load it", { kind: "quiet small", onClick: () => context.loadElided(item.elided) }))];
     }
     const heading = item.heading ? h("b", {}, visible(item.heading)) : null;

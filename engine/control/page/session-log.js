@@ -6,6 +6,10 @@ import { Timeline } from "./timeline.js";
 const PAGE = 400;
 // Larger events come as a reference, so that a phone loads them only if somebody wants to see them.
 const ELIDE = 256 * 1024;
+// Without these the page would show what is not true: a turn that still runs, a question that is not there.
+const NEEDED = new Set(
+  "turn_ended part_ended input_admitted input_edited permission_asked question_asked recovery_asked turn_undone nudge_added prompt_updated".split(" "),
+);
 
 /** Follows one session. `onChange(events)` is called after whatever came. */
 export class SessionLog {
@@ -62,7 +66,8 @@ export class SessionLog {
 
   /** Follow the session until `close`. */
   async run() {
-    for await (const item of this.session.watch({ signal: this.abort.signal, tail: 1, elide: ELIDE })) {
+    for await (const received of this.session.watch({ signal: this.abort.signal, tail: 1, elide: ELIDE })) {
+      const item = received.type === "elided" && NEEDED.has(received.of) ? await this.#whole(received) : received;
       this.family = foldFamily(this.family, item);
       if (item.type === "resync") await this.#resync(item.snapshot);
       else if (item.type === "head") this.#takeHead(item.head);
@@ -208,11 +213,18 @@ export class SessionLog {
     }
   }
 
-  /** Load what was left out of the stream because of its size. */
+  /** Return the event that was left out of the stream because of its size. */
+  async #whole(elided) {
+    if (elided.seq === null) return elided;
+    const { events } = await this.session.client.call("events", { session_id: sessionOf(elided.href), after: elided.seq - 1, limit: 1 });
+    return events[0]?.seq === elided.seq ? events[0] : elided;
+  }
+
+  /** Load what was left out, and show it in its place. */
   async loadElided(elided) {
     const id = sessionOf(elided.href);
-    const { events } = await this.session.client.call("events", { session_id: id, after: elided.seq - 1, limit: 1 });
-    if (events[0]?.seq !== elided.seq) return;
+    const events = [await this.#whole(elided)];
+    if (events[0] === elided) return;
     this.events.set(id, this.events.get(id).map((event) => (event.seq === elided.seq ? events[0] : event)));
     this.#rebuild(id);
     this.onChange(null);

@@ -5,6 +5,8 @@ import { isShown, makeRow } from "./rows.js";
 import { button, onNextFrame } from "./widgets.js";
 
 const NEAR_END = 48;
+// Scrolling goes on for a while after a finger or a wheel has begun it.
+const TOUCH_MS = 1000;
 const GUESS = { input: 90, assistant: 140, end: 44, note: 36, engine: 36 };
 
 /** A list of rows of different heights in a scroller. */
@@ -16,6 +18,7 @@ export class Transcript {
     this.heights = new Map();
     this.items = [];
     this.isAtEnd = true;
+    this.touchedAt = -Infinity;
     this.hasOlder = false;
     this.above = h("div", { class: "rows-space" });
     this.below = h("div", { class: "rows-space" });
@@ -27,7 +30,9 @@ export class Transcript {
     this.node = h("div", { class: "transcript-frame" }, this.scroller, this.latest);
     this.draw = onNextFrame(() => this.#draw());
     this.scroller.addEventListener("scroll", () => this.#scrolled(), { passive: true });
-    // A person who scrolls wants to stay where they go, also while text streams in.
+    for (const input of ["wheel", "touchmove", "pointerdown", "keydown", "focusin"]) {
+      this.scroller.addEventListener(input, () => (this.touchedAt = performance.now()), { passive: true });
+    }
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.scroller);
     this.resized.observe(this.list);
@@ -92,11 +97,11 @@ export class Transcript {
 
   #scrolled() {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller;
-    if (this.isPlacing) {
-      this.isPlacing = false;
-    } else {
-      this.isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
-    }
+    const isNear = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    // Only a person leaves the end. The browser scrolls, too: when a text becomes shorter, say.
+    const isPerson = performance.now() - this.touchedAt < TOUCH_MS;
+    if (isPerson) this.touchedAt = performance.now();
+    if (isNear || isPerson) this.isAtEnd = isNear;
     if (scrollTop < clientHeight && this.hasOlder) this.context.loadOlder();
     this.draw();
   }
@@ -186,18 +191,12 @@ export class Transcript {
     const { scroller } = this;
     if (this.isAtEnd) {
       const bottom = scroller.scrollHeight - scroller.clientHeight;
-      if (Math.abs(scroller.scrollTop - bottom) > 1) {
-        this.isPlacing = true;
-        scroller.scrollTop = bottom;
-      }
+      if (Math.abs(scroller.scrollTop - bottom) > 1) scroller.scrollTop = bottom;
       return;
     }
     if (!anchor || !anchor[0].isConnected) return;
     const moved = anchor[0].getBoundingClientRect().top - anchor[1];
-    if (Math.abs(moved) >= 1) {
-      this.isPlacing = true;
-      scroller.scrollTop += moved;
-    }
+    if (Math.abs(moved) >= 1) scroller.scrollTop += moved;
   }
 
   /** Bring times up to date. */

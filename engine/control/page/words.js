@@ -56,6 +56,7 @@ export function callState(call, { isWaiting = false, isEnding = false } = {}) {
     if (settlement.status === "error" || settlement.failed) return { text: "failed", tone: "bad", icon: "failed" };
     return { text: "", tone: "good", icon: "done" };
   }
+  if (call.state === "delivered" || call.state === "settled") return { text: "its result is large, and not loaded", tone: "neutral", icon: "done" };
   if (isEnding) return { text: "stopping", tone: "warn", icon: "ending" };
   if (isWaiting) return { text: "waits for your answer", tone: "warn", icon: "waiting" };
   if (call.state === "running") return { text: "running", tone: "accent", icon: "busy" };

@@ -56,10 +56,10 @@ async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> 
             )
             await client.result("prompt", session_id=session_id, text="\n\n".join(HOSTILE), key="k")
         await page.wait("document.querySelector('.row-end')", seconds=60)
-        await page.js("document.querySelector('.transcript').scrollTop = 0")
+        await page.scroll(".transcript", -100_000)
         await page.js("[...document.querySelectorAll('details')].forEach((each) => { each.open = true; })")
         for _ in range(6):
-            await page.js("document.querySelector('.transcript').scrollTop += 2000")
+            await page.scroll(".transcript", 2000)
             assert await page.js(ANSWERS) < 5_000
         assert await page.js("globalThis.hasRun") is None
         assert (

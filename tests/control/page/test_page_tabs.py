@@ -104,7 +104,7 @@ async def test_only_visible_rows_are_in_the_document(tmp_path: Path, browser_add
         assert await page.js("document.querySelectorAll('.row').length") < 60
         # The beginning is loaded as one scrolls there, and what is in view stays where it is.
         for _ in range(200):
-            await page.js("document.querySelector('.transcript').scrollTop = 0")
+            await page.scroll(".transcript", -5000)
             if await page.js("document.body.innerText.includes('Prompt 0\\n')"):
                 break
         await page.text("Prompt 0\n")

@@ -277,3 +277,23 @@ async def test_parked_turn_is_resumed(tmp_path: Path, browser_address: str) -> N
         await page.wait("document.querySelector('.status').textContent === 'Idle'")
         await page.wait("!document.querySelector('.composer-buttons .danger').checkVisibility()")
         assert (shown.project / "made").exists()
+
+
+async def test_transcript_follows_until_somebody_scrolls(tmp_path: Path, browser_address: str) -> None:
+    lines = [item for n in range(40) for item in (*text(f"Line {n}.\n\n" * 4, id=f"t{n}"), Pause(0.1))]
+    async with served_page(tmp_path, browser_address, [*lines, *done()]) as shown:
+        page = shown.page
+        from_end = "(({scrollHeight, scrollTop, clientHeight}) => scrollHeight - scrollTop - clientHeight)(document.querySelector('.transcript'))"
+        await shown.open_session()
+        await shown.prompt("Go.")
+        await page.text("Line 8.")
+        await page.wait(f"{from_end} < 2")
+        await page.scroll(".transcript", -300)
+        await page.wait(f"{from_end} > 100")
+        top = await page.js("document.querySelector('.transcript').scrollTop")
+        await page.wait("document.querySelector('.status').textContent === 'Idle'")
+        # What was in view is still there, though the text has grown below it.
+        assert abs(await page.js("document.querySelector('.transcript').scrollTop") - top) < 400
+        assert await page.js(f"{from_end} > 100")
+        await page.click(".latest")
+        await page.wait(f"{from_end} < 2 && document.querySelector('.row-end')")
