@@ -302,8 +302,8 @@ async def test_bad_hello_is_final(tmp_path: Path) -> None:
         assert b'"kind":"params"' in await read_close(stream, 4400)
 
 
-@pytest.mark.parametrize("value", ["\ud800", "\x00", "a" * 190], ids=["half a character", "NUL", "long"])
-async def test_no_text_is_a_fault(tmp_path: Path, value: str) -> None:
+@pytest.mark.parametrize("value", ["\ud800", "\x00"], ids=["half a character", "NUL"])
+async def test_no_text_is_a_fault(tmp_path: Path, clock: MockClock, value: str) -> None:
     async with served(tmp_path, *SCRIPT, permissions=PermissionOptions()) as server, server.unix() as client:
         await client.hello()
         session = await ExampleSession.prepare(client, tmp_path)
@@ -317,5 +317,5 @@ async def test_no_text_is_a_fault(tmp_path: Path, value: str) -> None:
             ):
                 answer = await client.call(method, **{**params, name: value})
                 assert answer.get("error", {}).get("data", {}).get("kind") != "internal", (method, name)
-            await trio.sleep(0.02)  # below the rate
+            clock.jump(0.1)  # below the rate
         assert (await client.result("session.get", session_id=session.id))["row"]["id"] == session.id
