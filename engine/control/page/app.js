@@ -22,6 +22,7 @@ class App {
     this.view = null;
     this.offset = 0;
     this.clientName = NAME;
+    this.credential = null;
     this.root = document.getElementById("app");
     this.line = h("div", { class: "connection-line", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
@@ -50,12 +51,13 @@ class App {
 
   async start() {
     const ticket = takeTicket();
-    const key = ticket ? null : (sessionStorage.getItem(KEY) ?? (await keyOfAnotherTab()));
+    const key = ticket ? null : (sessionStorage.getItem(KEY) ?? (await keyOfAnotherTab((late) => this.credential ?? this.#connect({ key: late }))));
     if (!ticket && !key) return this.#askForLink("");
     return this.#connect(ticket ? { ticket } : { key });
   }
 
   async #connect(credential) {
+    this.credential = credential;
     replace(this.root, h("p", { class: "starting", role: "status" }, "Connecting"));
     try {
       this.client = await connect({
@@ -65,6 +67,7 @@ class App {
         onNote: (method, params) => this.#note(method, params),
       });
     } catch (error) {
+      this.credential = null;
       sessionStorage.removeItem(KEY);
       return this.#askForLink(error.kind === "refused" ? "That link was used already, or is too old." : error.message);
     }
@@ -416,17 +419,22 @@ function takeTicket() {
 const CHANNEL = "engine.key";
 const PATIENCE_MS = 300;
 
-function keyOfAnotherTab() {
+/** A tab in the background may take its time: *onLate* is called with a key that comes after null was returned. */
+function keyOfAnotherTab(onLate) {
   return new Promise((resolve) => {
     if (!globalThis.BroadcastChannel) return resolve(null);
     const channel = new BroadcastChannel(CHANNEL);
-    const finish = (key) => {
+    let finish = resolve;
+    channel.onmessage = ({ data }) => {
+      if (typeof data?.key !== "string") return;
       channel.close();
-      resolve(key);
+      finish(data.key);
     };
-    channel.onmessage = ({ data }) => typeof data?.key === "string" && finish(data.key);
     channel.postMessage({ wants: "key" });
-    setTimeout(() => finish(null), PATIENCE_MS);
+    setTimeout(() => {
+      finish = onLate;
+      resolve(null);
+    }, PATIENCE_MS);
     return undefined;
   });
 }
