@@ -36,6 +36,21 @@ from engine.process.subreaper import become_subreaper
 from engine.session.validation import secrets_of
 
 _MOST_PORT: Final = 65_535
+# What a server on its standard streams does not have.
+_OF_SOCKETS: Final = (
+    "port",
+    "listen",
+    "tls_cert",
+    "tls_key",
+    "insecure_plain",
+    "public_url",
+    "open",
+    "require_new",
+    "takeover",
+    "exit_idle",
+    "max_memory",
+    "notify",
+)
 _MOST_FILES: Final = 65_536
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -66,10 +81,10 @@ def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
     """Parse *arguments*. It blocks. Raises `SystemExit`, `ConfigError`, `StoreError`."""
     parser = _parser()
     args = parser.parse_args(arguments)
-    if args.stdio and (args.takeover or manager.sockets):
-        parser.error("--stdio has no sockets to take")
-    if args.stdio and args.open:
-        parser.error("--stdio serves no page")
+    if args.stdio and (others := [name for name in _OF_SOCKETS if getattr(args, name) != parser.get_default(name)]):
+        parser.error(f"--stdio has no sockets, so --{others[0].replace('_', '-')} has no meaning")
+    if args.stdio and manager.sockets:
+        parser.error("--stdio takes no sockets, and a service manager has passed some")
     permissions = permission_choice(args)
     configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))

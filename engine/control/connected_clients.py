@@ -136,7 +136,7 @@ class ConnectedClients:
             connection.close_soon(RESTART, reason)
         for stream in self.streams:
             stream.scope.cancel(reason=reason)
-        with trio.move_on_after(_LAST_SECONDS):
+        with trio.move_on_after(_LAST_SECONDS):  # noqa: ASYNC912  # the same
             while not self.is_empty:  # noqa: ASYNC110  # the same
                 await trio.sleep(_LOOK_SECONDS)
         await trio.lowlevel.checkpoint()

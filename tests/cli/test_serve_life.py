@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -286,7 +286,7 @@ os.execv(sys.executable, [sys.executable, "-m", "engine", *sys.argv[2:]])
 
 
 @contextlib.contextmanager
-def activated(sockets: list[socket.socket], *arguments: str, **env: str) -> Iterator[subprocess.Popen[str]]:
+def activated(sockets: list[socket.socket], *arguments: str, **env: str) -> Generator[subprocess.Popen[str]]:
     """Start the command with these listening sockets."""
     # Out of the way of the numbers that they get.
     high = [os.dup2(each.fileno(), 200 + number) for number, each in enumerate(sockets)]

@@ -128,9 +128,10 @@ async def _open_http(host: str, port: int) -> list[trio.SocketListener]:
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
     except OSError as error:
-        holder = await trio.to_thread.run_sync(port_holder, port) if port else ""
-        reason = f"{error.strerror or error}" + (f"; {holder} listens there" if holder else "")
-        raise ConfigError(f"the server can't listen at {host}, port {port}: {reason}") from error
+        failure = error
+    holder = await trio.to_thread.run_sync(port_holder, port) if port else ""
+    reason = f"{failure.strerror or failure}" + (f"; {holder} listens there" if holder else "")
+    raise ConfigError(f"the server can't listen at {host}, port {port}: {reason}") from failure
 
 
 def open_control(path: Path) -> trio.SocketListener:

@@ -55,7 +55,7 @@ class QuestionNotifier:
                     self._notified.add(request_id)
                     await self._notify(variables)
             # Not only on changes: the last client may leave a question behind.
-            with trio.move_on_after(_LOOK_SECONDS):
+            with trio.move_on_after(_LOOK_SECONDS):  # noqa: ASYNC912  # always a checkpoint
                 try:
                     await changes.__anext__()
                 except StopAsyncIteration:

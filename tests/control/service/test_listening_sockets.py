@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -66,8 +67,7 @@ async def test_adopted_sockets_keep_their_places(tmp_path: Path) -> None:
         ("http", file, "'http' is no socket"),
     ],
 )
-async def test_other_descriptors_are_refused_and_closed(name: str, make: object, error: str) -> None:
-    assert callable(make)
+async def test_other_descriptors_are_refused_and_closed(name: str, make: Callable[[], int], error: str) -> None:
     good, bad, rest = tcp(), make(), tcp()
     with pytest.raises(ConfigError, match=error):
         ListeningSockets.adopt([("http", good), (name, bad), ("http", rest)])
