@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-import trio
 
 from engine.testing.script import call, done, reasoning, text
 from tests.export.said import HOSTILE
@@ -114,20 +113,18 @@ async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> 
         await shown.open_session()
         await shown.prompt("Go.")
         await page.wait("document.querySelector('.question') && !document.querySelector('.is-guarded')")
-        for _ in range(3):
-            if await page.js("!!document.querySelector('.row-end')"):
-                break
-            question = await page.js("document.querySelector('.question')?.innerText ?? ''")
-            assert "\u202e" not in question
+        while not await page.js("!!document.querySelector('.row-end')"):
+            key = await page.js("document.querySelector('.question').dataset.key")
+            assert "\u202e" not in await page.js("document.querySelector('.question').innerText")
             # A command wraps: nothing of it is out of sight to the right.
-            assert await page.js(
-                "[...document.querySelectorAll('.question, .question pre')].every((each) => each.scrollWidth <= each.clientWidth + 1)"
-            )
+            wraps = "(each) => each.scrollWidth <= each.clientWidth + 1"
+            assert await page.js(f"[...document.querySelectorAll('.question, .question pre')].every({wraps})")
             await page.click(".question-actions button", "Allow once")
+            next_one = f"(node) => node.dataset.key !== '{key}' && !node.matches('.is-guarded')"
             await page.wait(
-                "document.querySelector('.row-end') || (document.querySelector('.question') && !document.querySelector('.question:is(.is-guarded, .is-sending)'))"
+                "document.querySelector('.row-end')"
+                f" || [...document.querySelectorAll('.question')].slice(0, 1).some({next_one})"
             )
-            await trio.sleep(0.3)
         await page.text("Done.")
         await page.js("[...document.querySelectorAll('.call')].forEach((each) => { each.open = true; })")
         await page.wait("document.querySelectorAll('.call-body pre').length > 2")
