@@ -55,6 +55,24 @@ async def test_tabs_without_websockets_say_so(tmp_path: Path, browser_address: s
                 await tab.text("To all.")
 
 
+NO_ANSWER = """
+    const ask = fetch;
+    globalThis.fetch = (...request) => (globalThis.answers ? ask(...request) : Promise.reject(new TypeError("refused")));
+"""
+
+
+async def test_page_without_an_answer_says_so(tmp_path: Path, browser_address: str) -> None:
+    async with (
+        served_page(tmp_path, browser_address) as shown,
+        shown.browser.page(context=shown.page.context) as tab,
+    ):
+        await tab.send("Page.addScriptToEvaluateOnNewDocument", source=NO_ANSWER)
+        await tab.goto(f"{shown.url}/")
+        await tab.text("No answer from the server, trying again.")
+        await tab.js("globalThis.answers = true")
+        await tab.text("Connected")
+
+
 async def test_used_link_says_so(tmp_path: Path, browser_address: str) -> None:
     async with served_page(tmp_path, browser_address) as shown, shown.browser.page() as stranger:
         link = shown.server.at.link()
