@@ -300,6 +300,12 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None, models
     # Only the opened session knows whether a turn waits for an answer.
     if options.task is None and session.state.turn is None:
         raise ConfigError(f"nothing to resume in session {session.id}: add a task")
+    if session.state.profile and options.permissions.profile is not None:
+        # A flag counts for more than what a client has selected at some time.
+        await eng.use_profile(session, None)
+    elif session.state.profile:
+        by = f", set by {escape_control_chars(session.state.profile_by)}" if session.state.profile_by else ""
+        print_error(f"this session has the permission profile {session.state.profile!r}{by}; --profile replaces it")
     return session
 
 

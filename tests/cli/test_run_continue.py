@@ -9,7 +9,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trio
 
+from engine import open_engine
+from engine.core.llm_types import ModelInfo
+from engine.testing.scripted_provider import ScriptedProvider
 from tests.cli.conftest import Start
 
 pytestmark = pytest.mark.slow
@@ -58,6 +62,24 @@ def test_resume_uses_the_sessions_folder(engine: Start, tmp_path: Path) -> None:
     both = engine("run", "--resume", "ses_", "hello")
     assert both.wait() == 2
     assert "'ses_' is ambiguous; 2 sessions match: ses_" in both.output
+
+
+def test_profile_of_a_session_is_reported_or_replaced(engine: Start, tmp_path: Path) -> None:
+    session_id = session_of(run(engine, "remember one", "--json"))
+    store = tmp_path / "data" / "engine" / "sessions.db"
+    with closing(sqlite3.connect(store)) as connection:
+        (model,) = connection.execute("SELECT model FROM sessions WHERE id = ?", (session_id,)).fetchone()
+
+    async def select() -> None:
+        provider = ScriptedProvider([], info=ModelInfo(name=model))
+        async with open_engine(model=provider, store=store) as eng:
+            await eng.use_profile(await eng.open_session(session_id), "full", by="phone")
+
+    trio.run(select)
+    said = "this session has the permission profile 'full', set by phone; --profile replaces it\n"
+    assert said in run(engine, "--resume", session_id, "two")
+    for arguments in (["--profile", "ask"], []):
+        assert "permission profile" not in run(engine, "--resume", session_id, "three", *arguments)
 
 
 def test_missing_session_folder_is_reported(engine: Start, tmp_path: Path) -> None:
