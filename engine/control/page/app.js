@@ -163,7 +163,7 @@ class App {
     const text = this.#lineText();
     this.line.hidden = !text;
     if (text !== this.lineText) {
-      const kind = isStale ? "offline" : "warning";
+      const kind = this.state === "offline" ? "offline" : "warning";
       if (!this.lineText || !text || this.lineKind !== kind) {
         const retry = this.state === "offline" ? button("Try now", { kind: "quiet small", onClick: () => this.client.check() }) : null;
         this.lineNode = h("span", {});
@@ -194,7 +194,8 @@ class App {
   }
 
   #lineText() {
-    if (this.state === "refused") return `The server refused this page: ${oneLine(this.details.why ?? "", 100)}. Ask it for a new link.`;
+    // A key dies with its server, so this is what a restart looks like.
+    if (this.state === "refused") return "This page is signed out: the server was restarted, or the key was revoked or is too old. `engine serve --open` opens it again.";
     if (this.state === "offline") {
       const since = new Date(this.details.since).toLocaleTimeString();
       const left = Math.max(0, Math.ceil((this.details.retryAt - Date.now()) / 1000));

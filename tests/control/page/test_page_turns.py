@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
+from engine.control.listen import ServeOptions
 from engine.testing.script import Pause, call, done, reasoning, text
+from tests.support.served_engine import served
 from tests.support.served_page import ServedPage, served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
@@ -297,3 +299,24 @@ async def test_transcript_follows_until_somebody_scrolls(tmp_path: Path, browser
         assert await page.js(f"{from_end} > 100")
         await page.click(".latest")
         await page.wait(f"{from_end} < 2 && document.querySelector('.row-end')")
+
+
+async def test_restarted_server_needs_a_new_link(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address, [*text("Still here."), *done()]) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Stay.")
+        await page.text("Still here.")
+        other = tmp_path / "other"
+        other.mkdir()
+        async with served(other, options=ServeOptions(folder=other / "run", public_url=shown.url)) as successor:
+            shown.line.cut()
+            await page.text("No connection since")
+            shown.line.port = successor.port
+            shown.line.is_cut = False
+            await page.text("This page is signed out: the server was restarted")
+            # What was there can still be read, and the key that is worth nothing any more is forgotten.
+            await page.text("Still here.")
+            assert await page.js("sessionStorage.getItem('engine.key')") is None
+            assert len([each for each in page.requests if each.endswith("/v1/ticket")]) < 20
+        page.errors.clear()
