@@ -134,12 +134,12 @@ export class LanesView {
 
   draw() {
     this.frame = 0;
-    const { begin } = this.model;
-    this.empty.hidden = begin !== null;
-    this.scroller.hidden = begin === null || this.asTable;
-    this.table.root.hidden = begin === null || !this.asTable;
+    const isEmpty = this.model.roots.length === 0;
+    this.empty.hidden = !isEmpty;
+    this.scroller.hidden = isEmpty || this.asTable;
+    this.table.root.hidden = isEmpty || !this.asTable;
     this.details.hidden = this.scroller.hidden;
-    if (begin === null) return;
+    if (isEmpty) return;
     const view = this.#view();
     this.view = view;
     this.lines = view.lines;

@@ -364,6 +364,11 @@ def test_background_command_outlives_its_turn() -> None:
     assert one(draw(events=turn_of(begun, ended, over)), "server")["to"] == 4
 
 
+def test_session_without_a_turn_has_no_rows() -> None:
+    created: Json = {"type": "session_created", "agent": "", "parent_id": None, "parent_call_id": None, "turn_id": None}
+    assert draw(events=turn_of(created)[1:])["rows"] == []
+
+
 def test_undone_turn_says_so() -> None:
     ended: Json = {"type": "turn_ended", "result": RESULT, "ending": None}
     undone: Json = {"type": "turn_undone", "undone": "t", "turn_id": None}

@@ -48,6 +48,7 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
         page = shown.page
         session_id = await shown.open_session()
         await page.click(".tab", "Lanes")
+        await page.text("Nothing has run yet.")
         await shown.prompt("Hold it.")
         await page.wait("document.querySelectorAll('.lanes-picture .lanes-is-running').length === 2")
         await page.wait("document.querySelector('.lanes-now')")
