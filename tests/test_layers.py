@@ -80,6 +80,7 @@ LAYERS = (
     "client",
     "cli.terminal",
     "cli.flags",
+    "cli.task",
     "cli.turn",
     "cli",
     "cli.sessions",

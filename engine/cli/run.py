@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import itertools
+import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast, get_args
 
 import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.arg_types import add_cwd_flag, command_parser, seconds, whole
+from engine.cli.flags.arg_types import add_cwd_flag, amount, command_parser, time_span, whole
 from engine.cli.flags.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.flags.permission_flags import (
     PermissionChoice,
@@ -23,17 +24,18 @@ from engine.cli.flags.permission_flags import (
     permission_choice,
 )
 from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
-from engine.cli.prompt_files import PromptTask, TaskFlags, expand_task, user_prompt_layers
-from engine.cli.terminal.exit_codes import run_command
-from engine.cli.terminal.keyboard import Keyboard
-from engine.cli.terminal.output import Output
+from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
+from engine.cli.task.standard_input import MAX_BYTES, StandardInput, StdinPolicy, read_stdin
+from engine.cli.task.task_input import TaskInput, build_input
+from engine.cli.terminal.exit_codes import MEANINGS, run_command
+from engine.cli.terminal.keyboard import Keyboard, has_terminal
 from engine.cli.terminal.signals import termination_signals
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.turn.run_output import RunOutput
+from engine.cli.turn.run_record import OutputMode, failure_record
 from engine.cli.turn.turn_view import TurnView
-from engine.config.config import Config
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
-from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper
@@ -57,23 +59,43 @@ _HINTS: Final[Mapping[type[EngineError], str]] = {
 
 
 @attrs.frozen(kw_only=True)
+class OutputOptions:
+    """What is printed, and whether a user is asked.
+
+    Attributes:
+        mode: what standard output carries.
+        stream: write the answer as it comes, also into a pipe.
+        file: gets the answer, or the record, as well.
+        asks: a user at the terminal may be asked.
+        deny_ok: calls that were denied for lack of a user to ask are no failure.
+        is_quiet: print nothing but the answer and errors.
+    """
+
+    mode: OutputMode = "text"
+    stream: bool = False
+    file: Path | None = None
+    asks: bool = True
+    deny_ok: bool = False
+    is_quiet: bool = False
+
+
+@attrs.frozen(kw_only=True)
 class Options:
     """The parsed command line.
 
     Attributes:
-        task: what to do; None: resume the turn that waits for an answer.
+        input: what to do; None: resume the turn that waits for an answer.
         place: the store's location.
         resume: the session to continue; None: a new one.
     """
 
-    task: str | None
+    input: TaskInput | None
     model: ModelChoice
-    attachments: tuple[str, ...]
     cwd: Path
     permissions: PermissionChoice
     layers: PromptLayers
     limits: Limits
-    as_json: bool
+    output: OutputOptions
     place: str
     resume: str | None
     forks: bool
@@ -90,7 +112,21 @@ def main(arguments: list[str]) -> int:
         become_subreaper()
         return trio.run(_run, options, _tools(options))
 
+    def print_record(message: str, code: int) -> None:
+        print_text(f"{json.dumps(failure_record(message, code))}\n")
+
+    if _wants_json(arguments):
+        return run_command("run", run, hints=_HINTS, on_error=print_record)
     return run_command("run", run, hints=_HINTS)
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether the output is JSON, also if other arguments are wrong."""
+    pairs = itertools.pairwise((*arguments, ""))
+    return any(
+        flag == "--json" or f"{flag}={value}".startswith(("--output=json", "--output=stream-json"))
+        for flag, value in pairs
+    )
 
 
 def _tools(options: Options) -> tuple[Tool, ...]:
@@ -106,29 +142,28 @@ def parse(arguments: list[str]) -> Options:
     """
     parser = _parser()
     args = parser.parse_args(arguments)
-    # argparse can't express these combinations.
-    if args.fork and args.resume is None:
-        parser.error("--fork needs --continue or --resume")
-    if args.task is None and (args.resume is None or args.fork or args.attach):
-        parser.error("the task is missing")
+    words, stdin = _words(parser, args)
     permissions = permission_choice(args)
     configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))
     layers = user_prompt_layers(config, permissions)
-    task = _task(args, config, layers)
-    if args.task is not None and not task.text.strip():
-        parser.error("the task is empty")
+    task = expand_task(
+        words, args.words, args.cwd, layers, TaskFlags(config=config, agent=args.agent, model=args.model)
+    )
+    task_input = None
+    if words or stdin.data or args.attach:
+        asks = _output_options(args).asks and has_terminal()
+        task_input = build_input(task.text, args.attach, args.cwd, stdin, asks=asks)
     # A custom command may name an agent and a model; a flag overrides it.
     args.agent, args.model = task.agent or None, task.model or None
     return Options(
-        task=None if args.task is None else task.text,
         model=model_choice(args, config),
         layers=layers,
-        attachments=tuple(args.attach),
+        input=task_input,
         cwd=args.cwd,
         permissions=permissions,
-        limits=Limits(steps=args.max_steps, seconds=args.max_seconds),
-        as_json=args.json,
+        limits=Limits(steps=args.max_steps, seconds=args.max_seconds, tokens=args.max_tokens, cost=args.max_cost),
+        output=_output_options(args),
         place=resolve_store(args),
         resume=args.resume,
         forks=args.fork,
@@ -136,27 +171,44 @@ def parse(arguments: list[str]) -> Options:
     )
 
 
-def _task(args: argparse.Namespace, config: Config, layers: PromptLayers) -> PromptTask:
-    """Read the task and expand a custom command in it. Raises `ConfigError`."""
-    text = args.task or ""
-    if text == "-":
-        text = "" if sys.stdin is None else sys.stdin.read()  # None if closed
-    flags = TaskFlags(config=config, agent=args.agent, model=args.model)
-    return expand_task(text, args.words, args.cwd, layers, flags)
+def _words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> tuple[str, StandardInput]:
+    """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
+    # argparse can't express these combinations.
+    if args.fork and args.resume is None:
+        parser.error("--fork needs --continue or --resume")
+    is_from_stdin = args.task == "-"
+    stdin = read_stdin("wait" if is_from_stdin else args.stdin, limit=args.stdin_max)
+    words = "" if is_from_stdin else args.task or ""
+    if not (words.strip() or stdin.data.strip() or args.attach) and (args.resume is None or args.fork or words):
+        parser.error('the task is missing\nNext: engine run "TASK", or pipe it in')
+    return words, stdin
+
+
+def _output_options(args: argparse.Namespace) -> OutputOptions:
+    mode = cast("OutputMode", args.output)
+    return OutputOptions(
+        mode=mode,
+        stream=args.stream,
+        file=args.output_file,
+        # A program that reads events answers through the control endpoint, not here.
+        asks=not args.no_input and mode != "stream-json",
+        deny_ok=args.deny_ok,
+        is_quiet=args.quiet,
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = command_parser(
         "run",
         "Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. "
-        "The session is saved: --continue continues it.",
-        epilog="While the agent works, a line that you type is sent to the model. Exit codes: 0 completed, "
-        "1 stopped early, 2 wrong usage, 128 plus the signal's number after a signal.",
+        "The session is saved: --continue continues it. Standard output gets the answer and nothing else.",
+        epilog="While the agent works, a line that you type is sent to the model. Exit codes: "
+        + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()),
     )
     parser.add_argument(
         "task",
         nargs="?",
-        help="what to do; - reads it from standard input; /NAME is one of your custom commands. Without a task, "
+        help="what to do; -, or nothing, reads it from standard input; /NAME is one of your custom commands. Without a task, "
         "--continue and --resume resume a turn that was waiting for an answer when its process ended",
     )
     parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the custom command")
@@ -165,17 +217,65 @@ def _parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="attach an image, a PDF or an audio file; may be repeated",
+        help="add a file to the task: text, a folder's listing, an image, a PDF or audio; may be repeated. @FILE in the "
+        "task does the same, @FILE:10-40 adds these lines, and \\@ is an ordinary @",
+    )
+    parser.add_argument(
+        "--stdin",
+        choices=get_args(StdinPolicy),
+        default="auto",
+        help="standard input joins the task. auto: a pipe that sends nothing for 10 seconds is ignored (default); wait: "
+        "wait for it; skip: don't read it",
+    )
+    parser.add_argument(
+        "--stdin-max", type=whole(1), default=MAX_BYTES, metavar="BYTES", help="largest standard input that is accepted"
     )
     add_cwd_flag(parser)
-    parser.add_argument("--max-steps", type=whole(1), metavar="N", help="maximum number of requests to the model")
-    parser.add_argument("--max-seconds", type=seconds, metavar="S", help="time limit in seconds for the whole task")
-    parser.add_argument("--json", action="store_true", help="print each event as a line of JSON; never ask")
+    _add_output_flags(parser)
+    _add_limit_flags(parser)
     _add_session_flags(parser)
     add_permission_flags(parser)
     add_sandbox_flags(parser)
     add_model_flags(parser)
     return parser
+
+
+def _add_output_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--output",
+        choices=get_args(OutputMode),
+        default="text",
+        help="text: the answer (default); json: one object at the end; stream-json: each event as a line of JSON, and "
+        "that object last",
+    )
+    group.add_argument("--json", dest="output", action="store_const", const="stream-json", help="--output stream-json")
+    group.add_argument("--stream", action="store_true", help="write the answer as it comes, also into a pipe")
+    group.add_argument(
+        "-o", "--output-file", type=Path, metavar="FILE", help="write the answer, or the object, to FILE as well"
+    )
+    group.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")
+    group.add_argument(
+        "--no-input", action="store_true", help="ask nothing: deny what would be asked (see --unattended)"
+    )
+    group.add_argument(
+        "--deny-ok", action="store_true", help="exit with 0 if the task completed though calls were denied"
+    )
+
+
+def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("limits of the whole task, sub-agents included")
+    group.add_argument("--max-steps", type=whole(1), metavar="N", help="maximum number of requests to the model")
+    group.add_argument("--max-tokens", type=whole(1), metavar="N", help="maximum number of tokens, input and output")
+    group.add_argument("--max-cost", type=amount, metavar="USD", help="maximum cost in dollars")
+    group.add_argument(
+        "--timeout",
+        "--max-seconds",
+        dest="max_seconds",
+        type=time_span,
+        metavar="TIME",
+        help="time limit, such as 90, 10m or 2h",
+    )
 
 
 def _add_session_flags(parser: argparse.ArgumentParser) -> None:
@@ -201,9 +301,7 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
 
 async def _run(options: Options, tools: Sequence[Tool]) -> int:
     """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
-    # Before signals are caught: reading from an idle pipe must end at Ctrl-C.
-    attachments = await _attach_all(options.attachments)
-    keyboard = None if options.as_json else Keyboard.open()
+    keyboard = Keyboard.open() if options.output.asks else None
     try:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
         with trio.open_signal_receiver(*termination_signals()) as signals:
@@ -225,23 +323,18 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     session = await _session(eng, options, row, models)
                     view = TurnView(
                         session,
-                        Output.to(sys.stdout),
+                        RunOutput.open(options.output.mode, stream=options.output.stream),
                         keyboard,
-                        as_json=options.as_json,
                         is_saved=options.place != MEMORY,
+                        deny_ok=options.output.deny_ok,
+                        is_quiet=options.output.is_quiet,
+                        answer_file=options.output.file,
+                        task_input=options.input or TaskInput(text=""),
                     )
-                    return await view.run(_turn(session, options, attachments), signals)
+                    return await view.run(_turn(session, options), signals)
     finally:
         if keyboard is not None:
             keyboard.close()
-
-
-async def _attach_all(paths: Sequence[str]) -> list[MediaPart]:
-    if not paths:
-        return []
-    from engine.session.attachments import attach
-
-    return [await attach(path) for path in paths]
 
 
 def _settings(options: Options, *, is_watched: bool) -> Settings:
@@ -298,7 +391,7 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None, models
         return await eng.fork_session(row.id, model=models, agent=agent)
     session = await eng.open_session(row.id, model=models, agent=agent)
     # Only the opened session knows whether a turn waits for an answer.
-    if options.task is None and session.state.turn is None:
+    if options.input is None and session.state.turn is None:
         raise ConfigError(f"nothing to resume in session {session.id}: add a task")
     if session.state.profile and options.permissions.profile is not None:
         # A flag counts for more than what a client has selected at some time.
@@ -309,7 +402,7 @@ async def _session(eng: Engine, options: Options, row: SessionRow | None, models
     return session
 
 
-def _turn(session: Session, options: Options, attachments: Sequence[MediaPart]) -> Turn:
-    if options.task is None:
+def _turn(session: Session, options: Options) -> Turn:
+    if options.input is None:
         return session.resume()
-    return session.prompt(options.task, attachments=attachments)
+    return session.prompt(options.input.text, attachments=options.input.media)

@@ -58,7 +58,7 @@ def attachment(data: bytes, *, media_type: str = "", name: str = "") -> MediaPar
     if len(data) > LARGEST:
         raise ConfigError(f"can't attach {called}: it is larger than {LARGEST // 1024 // 1024} MB")
     # The content before the name: screenshots get renamed, and a host rejects a PNG that is labelled as a JPEG.
-    kind = media_type or _kind_of(data) or mimetypes.guess_type(name)[0] or ""
+    kind = media_type or media_type_of(data) or mimetypes.guess_type(name)[0] or ""
     if "/" not in kind:
         raise ConfigError(f"can't attach {called}: its type is unknown; pass media_type=")
     text = base64.b64encode(data).decode()
@@ -75,7 +75,8 @@ def _read(path: str | os.PathLike[str]) -> bytes:
         return file.read(LARGEST + 1)
 
 
-def _kind_of(data: bytes) -> str:
+def media_type_of(data: bytes) -> str:
+    """Return the type that the first bytes show; empty if they show none."""
     if data.startswith(b"RIFF"):
         return _RIFF.get(data[8:12], "")
     return next((kind for sign, kind in _SIGNS if data.startswith(sign)), "")

@@ -6,6 +6,7 @@ even if a rule allows the call. Each verdict is in the record with its source.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Sequence
 from typing import Literal, TypeVar
 
@@ -152,7 +153,9 @@ def _refuse_unasked(site: CallPort, call: JudgedCall, hooks: CombinedDecision) -
         )
     elif call.judgement.is_default and site.settings.headless == "rules" and hooks.verdict != "allow":
         site.permission.record("deny", "no rule allows it, and no one is available to ask")
-        return _denied(f"Denied: no rule allows {call.need.permission!r} here, and no one is available to ask.")
+        return _denied_unattended(
+            call, f"Denied: no rule allows {call.need.permission!r} here, and no one is available to ask."
+        )
     return None
 
 
@@ -226,7 +229,9 @@ async def _ask_for_answer(site: CallPort, call: JudgedCall, hooks: CombinedDecis
             return _denied(f"Denied by {name}. Don't try to get around it.")
     if site.settings.headless != "wait":
         site.permission.record("deny", "no one is available to ask")
-        return _denied(f"Denied: it needs the permission {call.need.permission!r}, and no one is available to give it.")
+        return _denied_unattended(
+            call, f"Denied: it needs the permission {call.need.permission!r}, and no one is available to give it."
+        )
     answer, feedback = await site.permission.question(call.query, judgement, by_rule=hooks.verdict != "ask")
     return _refusal(answer, feedback)
 
@@ -257,6 +262,18 @@ async def _ask_opinion(site: CallPort, opinion: Opinion, name: str, call: Judged
 
 def _denied(text: str) -> Settlement:
     return Settlement(status="denied", text=text)
+
+
+def _denied_unattended(call: JudgedCall, text: str) -> Settlement:
+    """Return a denial for want of a user, with what a rule would have to allow."""
+    offer = call.query.offers[0].rights if call.query.offers else ()
+    facts = {
+        "denied": "unattended",
+        "permission": call.need.permission,
+        "patterns": call.need.patterns,
+        "offer": [(right.permission, right.pattern) for right in offer],
+    }
+    return Settlement(status="denied", text=text, metadata=json.dumps(facts))
 
 
 def _denied_by_hook(hooks: CombinedDecision) -> Settlement:

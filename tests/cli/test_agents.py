@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from engine.core.events import TurnEnded
-from engine.journal.codec import decode_event
 from tests.cli.conftest import Start
 from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
+from tests.cli.test_run import recorded
 
 pytestmark = pytest.mark.os
 
@@ -127,7 +127,7 @@ def test_project_agents_need_trust(engine: Start, tmp_path: Path) -> None:
         command = engine("run", "--yes", "--json", *flags, f"delegate {name}", XDG_CONFIG_HOME=str(tmp_path / "home"))
         assert command.wait() == 0
         assert "bad.md can't be used: it does not begin with a line ---" in command.output
-        events = [decode_event(line) for line in command.output.splitlines() if line.startswith("{")]
+        events = recorded(command.output)
         ends = [event.result.text for event in events if isinstance(event, TurnEnded) and len(event.path) == 2]
         is_told = f"{tmp_path}/.claude/agents was ignored: the project is not trusted" in command.output
         assert is_told == (not flags)

@@ -140,10 +140,10 @@ def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Pa
 
 
 def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path) -> None:
-    first = engine("run", "slow")
+    first = engine("run", "--stream", "slow")
     first.read_until("word word")
     second = engine("run", "-c", "hello")
-    assert second.wait() == 2
+    assert second.wait() == 11
     assert re.search(r"engine run: session ses_\w+ is open in another engine \(process \d+ on ", second.output)
     assert second.output.endswith("(--fork continues in a copy of the session)\n")
     first.send(signal.SIGINT)
@@ -179,4 +179,4 @@ def test_open_question_is_asked_again_after_kill(engine: Start, tmp_path: Path) 
     for wrong in ((), ("--continue", "--fork")):
         missing = engine("run", *wrong)
         assert missing.wait() == 2
-        assert "engine run: error: the task is missing" in missing.output
+        assert "engine run: the task is missing" in missing.output

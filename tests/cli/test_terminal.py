@@ -57,7 +57,7 @@ def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", terminal=True)
     command.read_until(PROMPT)
     command.type("r\n")
-    assert command.wait() == 1
+    assert command.wait() == 3
     assert "denied: Rejected by the user." in command.output
     assert "permission rejected" in command.output
     assert not (tmp_path / "a.txt").exists()
@@ -83,7 +83,7 @@ def test_empty_line_answers_nothing(engine: Start) -> None:
     command.type("\n")
     command.read_until(PROMPT)
     command.type("r\n")
-    assert command.wait() == 1
+    assert command.wait() == 3
 
 
 def test_earlier_input_does_not_answer(engine: Start, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_earlier_input_does_not_answer(engine: Start, tmp_path: Path) -> None:
     time.sleep(0.5)
     assert "✓ bash" not in command.output
     command.type("r\n")
-    assert command.wait() == 1
+    assert command.wait() == 3
 
 
 WORDS = "or your own answer (Enter to skip): "
@@ -250,7 +250,7 @@ def test_halted_terminal_does_not_delay_exit(engine: Start) -> None:
 
 def test_json_asks_no_questions(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write", "--json", terminal=True)
-    assert command.wait() == 0
+    assert command.wait() == 3
     assert PROMPT not in command.output
     assert '"status":"denied"' in command.output
     assert not (tmp_path / "a.txt").exists()
@@ -287,7 +287,7 @@ def test_or_that_it_is_enough(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
     command.read_until("to continue with: ")
     command.type("s\n")
-    assert command.wait() == 1
+    assert command.wait() == 7
     assert "rate limited" in command.output
 
 
@@ -301,4 +301,4 @@ def test_waiting_may_be_cut_short_by_enter(engine: Start) -> None:
     command.read_until(" failed:")
     command.read_until("to continue with: ")
     command.type("stop\n")
-    assert command.wait() == 1
+    assert command.wait() == 7

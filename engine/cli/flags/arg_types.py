@@ -7,6 +7,11 @@ from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup  # pyrigh
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Final, NoReturn
+
+from engine.core.errors import ConfigError
+
+_UNITS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
@@ -37,6 +42,23 @@ def seconds(text: str) -> float:
     return value
 
 
+def time_span(text: str) -> float:
+    """Parse a time such as `90`, `90s`, `10m` or `2h`; return seconds. For `type=`."""
+    unit = _UNITS.get(text[-1:], 0)
+    try:
+        value = float(text[:-1]) * unit if unit else float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise ArgumentTypeError(f"must be a time above 0, such as 90, 10m or 2h, not {text!r}")
+    return value
+
+
+def amount(text: str) -> float:
+    """Parse an amount of money above 0. For `type=`."""
+    return seconds(text.removeprefix("$"))
+
+
 def directory(text: str) -> Path:
     """Return an existing directory, links resolved. For `type=`."""
     path = Path(text)
@@ -47,9 +69,17 @@ def directory(text: str) -> Path:
     return path.resolve()
 
 
+class _CommandParser(ArgumentParser):
+    """A parser whose errors are `ConfigError`: a line, and another one that says what to do next."""
+
+    def error(self, message: str) -> NoReturn:
+        # argparse would print the whole usage, which pushes the message out of sight.
+        raise ConfigError(message if "\nNext: " in message else f"{message}\nNext: {self.prog} --help")
+
+
 def command_parser(name: str, description: str, *, epilog: str = "") -> ArgumentParser:
     """Return a parser for `engine NAME`; flags can't be abbreviated, so that a new one breaks no script."""
-    return ArgumentParser(prog=f"engine {name}", allow_abbrev=False, description=description, epilog=epilog)
+    return _CommandParser(prog=f"engine {name}", allow_abbrev=False, description=description, epilog=epilog)
 
 
 def add_json_flag(parser: ArgumentParser) -> None:

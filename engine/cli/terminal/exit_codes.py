@@ -1,60 +1,131 @@
 """The exit codes of all commands, and the errors that each stands for.
 
 0 done; 1 failed, or the result is negative; 2 wrong usage of flags or configuration;
-128 plus the signal's number after a signal.
+128 plus the signal's number after a signal. `engine run` has further ones: `STOP_CODES` by stop reason, `MEANINGS` of all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import one_line
 from engine.core.errors import (
     ConfigError,
-    Draining,
     EngineError,
     MessageNotFound,
-    ServerOffline,
     SessionElsewhere,
     SessionError,
     SessionNotFound,
     SnapshotError,
     StoreError,
-    Unauthorized,
 )
+
+if TYPE_CHECKING:
+    from engine.core.events import StopReason
 
 DONE: Final = 0
 FAILED: Final = 1
 USAGE_ERROR: Final = 2
+WITHHELD: Final = 3
+NO_FIT: Final = 10
+ELSEWHERE: Final = 11
+OUTPUT_FAILED: Final = 74
 # What a shell reports for a program that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE: Final = 141
+
+STOP_CODES: Final[Mapping[StopReason, int]] = {
+    "completed": DONE,
+    "aborted": FAILED,
+    "doom_loop": FAILED,
+    "diminishing": FAILED,
+    "hook_stopped": FAILED,
+    "stop_hook_limit": FAILED,
+    "permission_rejected": WITHHELD,
+    "step_limit": 4,
+    "token_budget": 4,
+    "cost_limit": 4,
+    "deadline": 4,
+    "prompt_too_long": 5,
+    "blocking_limit": 5,
+    "compaction_ineffective": 5,
+    "output_limit": 5,
+    "auth_failed": 6,
+    "rate_limited": 7,
+    "provider_error": 8,
+    "incomplete": 8,
+    "refusal": 9,
+    "content_filter": 9,
+    "internal_error": 70,
+}
+# What a user reads about the codes of `engine run`: in its help, and in the reference.
+MEANINGS: Final[Mapping[int, str]] = {
+    DONE: "completed, and no call was denied for lack of a user to ask",
+    FAILED: "ended without completing: the model was going in circles, or a hook stopped it",
+    USAGE_ERROR: "wrong usage or configuration, or an unknown session or file; nothing was sent",
+    WITHHELD: "a call was denied for lack of a user to ask, or the user rejected one (--deny-ok: 0 if it completed)",
+    4: "a limit was reached: requests, tokens, cost or time",
+    5: "the conversation or the answer is too long for the model",
+    6: "no API key, or the provider rejected it",
+    7: "rate limited",
+    8: "the provider failed, or its answer was incomplete",
+    9: "the model or its provider refused",
+    NO_FIT: "the answer does not fit the schema",
+    ELSEWHERE: "the session is open in another process",
+    70: "internal error",
+    OUTPUT_FAILED: "the output can't be written",
+    129: "SIGHUP: the turn was cancelled and saved",
+    130: "Ctrl-C: the turn was cancelled and saved",
+    BROKEN_PIPE: "the reader of standard output has gone",
+    143: "SIGTERM: the turn was cancelled and saved",
+}
 
 # Enough for the names of some files that could not be restored.
 _MAX_LINE_CHARS: Final = 4_000
 NO_HINTS: Final[Mapping[type[EngineError], str]] = MappingProxyType({})
 
 
-def run_command(name: str, run: Callable[[], int], *, hints: Mapping[type[EngineError], str] = NO_HINTS) -> int:
+def run_command(
+    name: str,
+    run: Callable[[], int],
+    *,
+    hints: Mapping[type[EngineError], str] = NO_HINTS,
+    on_error: Callable[[str, int], None] = lambda _message, _code: None,
+) -> int:
     """Run the command *name*, report its errors on standard error, and return the exit code.
 
     Args:
         name: the command, without `engine`.
         run: parses the arguments and does the work.
         hints: a further line for some errors.
+        on_error: gets the message and the exit code of an error as well.
     """
     try:
         return run()
     except SystemExit as error:  # argparse has printed the error or the help
         return error.code if isinstance(error.code, int) else USAGE_ERROR
-    except (ConfigError, SessionNotFound, MessageNotFound, SessionElsewhere) as error:
+    except EngineError as error:
+        code = _error_code(error)
+        if code is None:
+            raise
         _report(name, error, hints)
-        return USAGE_ERROR
-    except (StoreError, SessionError, SnapshotError, ServerOffline, Unauthorized, Draining) as error:
-        _report(name, error, hints)
-        return FAILED
+        on_error(str(error), code)
+        return code
+
+
+def _error_code(error: EngineError) -> int | None:
+    """Return the exit code of an error that the user can do something about; None: it is a fault."""
+    match error:
+        case SessionElsewhere():
+            return ELSEWHERE
+        case ConfigError() | SessionNotFound() | MessageNotFound():
+            return USAGE_ERROR
+        case StoreError() | SessionError() | SnapshotError():
+            return FAILED
+        case _:
+            return None
 
 
 def _report(name: str, error: EngineError, hints: Mapping[type[EngineError], str]) -> None:

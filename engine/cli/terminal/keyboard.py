@@ -20,6 +20,14 @@ _LINE_BYTES: Final = 4_096
 _IN_BACKGROUND: Final = 0.5
 
 
+def has_terminal() -> bool:
+    """Return whether a user sees questions on standard error."""
+    try:
+        return sys.stderr is not None and sys.stderr.isatty()  # None if closed
+    except ValueError:
+        return False
+
+
 @attrs.define(eq=False)
 class Keyboard:
     """A terminal to read lines from, edited by the terminal itself."""
@@ -29,14 +37,16 @@ class Keyboard:
 
     @classmethod
     def open(cls) -> Keyboard | None:
-        """Return the terminal that is our standard input; None if there is none."""
+        """Return the controlling terminal, if the user sees questions on standard error; else None.
+
+        Standard input and output may be pipes: `git diff | engine run review` can still ask.
+        """
+        if not has_terminal():
+            return None
         try:
-            if sys.stdin is None or not sys.stdin.isatty():  # None if closed
-                return None
             # O_NOCTTY: opening it must not make it our controlling terminal.
-            path = os.ttyname(sys.stdin.fileno())
-            return cls(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
-        except (OSError, ValueError):
+            return cls(os.open("/dev/tty", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        except OSError:
             return None
 
     async def read_line(self) -> str | None:

@@ -12,6 +12,7 @@ import errno
 import os
 import select
 import shutil
+import stat
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -31,12 +32,14 @@ class Output:
 
     Attributes:
         encoding: of the descriptor; characters that it lacks are replaced.
+        is_terminal: whether a person reads it.
         has_status: whether a status line can be shown.
         failure: why nothing is written any more.
     """
 
     _fd: int | None
     encoding: str
+    is_terminal: bool
     has_status: bool
     width: int
     failure: OSError | None = attrs.field(default=None, init=False)
@@ -59,6 +62,7 @@ class Output:
             fd,
             # A pipe has no width; 100 columns suit a log file.
             (stream.encoding if stream is not None else None) or "utf-8",
+            is_terminal,
             is_terminal and os.environ.get("TERM", "dumb") != "dumb",
             shutil.get_terminal_size((100, 24)).columns if is_terminal else 100,
         )
@@ -97,6 +101,17 @@ class Output:
                 self.failure = await to_thread(_write_all, self._fd, data)
                 if self.failure is not None:
                     self._on_failure()
+
+    async def watch_reader(self) -> None:
+        """Notice that the reader of a pipe has gone, also while nothing is written. Always a checkpoint."""
+        if self._fd is None or not stat.S_ISFIFO(os.fstat(self._fd).st_mode):
+            await trio.lowlevel.checkpoint()
+            return
+        # The end that is written to never has anything to read; it counts as readable once the other end is closed.
+        await trio.lowlevel.wait_readable(self._fd)
+        if self.failure is None:
+            self.failure = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+            self._on_failure()
 
     async def drain(self) -> None:
         """Wait until all is written. Always a checkpoint."""

@@ -64,12 +64,14 @@ class Renderer:
 
     Attributes:
         plain: a line reports that a call is running; otherwise `status` does.
+        shows_text: the model's text is among the lines.
     """
 
     symbols: Symbols = UNICODE
     margins: Margins = attrs.field(factory=Margins)
     width: int = 100
     plain: bool = True
+    shows_text: bool = True
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
@@ -173,7 +175,8 @@ class Renderer:
     # -- the answer -----------------------------------------------------------------------
 
     def _part(self, event: ev.TextDelta | ev.PartStarted | ev.PartEnded | ev.PartReplaced | ev.PartDiscarded) -> str:
-        if len(event.path) > 1:  # a sub-agent's text is for its parent agent only
+        # A sub-agent's text is for its parent agent only.
+        if len(event.path) > 1 or not self.shows_text:
             return ""
         match event:
             case ev.TextDelta():

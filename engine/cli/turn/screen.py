@@ -20,13 +20,16 @@ class Screen:
     _is_prompting: bool = attrs.field(default=False, init=False)
 
     @classmethod
-    def on(cls, output: Output, *, margins: Margins | None = None, plain: bool = False) -> Screen:
+    def on(
+        cls, output: Output, *, margins: Margins | None = None, plain: bool = False, shows_text: bool = True
+    ) -> Screen:
         """Return a screen for *output*; a *plain* one never rewrites a line."""
         renderer = Renderer(
             symbols=symbols_for(output.encoding),
             width=output.width,
             margins=margins or Margins(),
             plain=plain or not output.has_status,
+            shows_text=shows_text,
         )
         return cls(output, renderer)
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from engine.cli.terminal.exit_codes import DONE, FAILED
+from engine.cli.terminal.exit_codes import STOP_CODES
 from engine.cli.terminal.terminal_text import duration, escape_control_chars
 from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
@@ -136,9 +136,7 @@ def _from_cache(usage: Usage) -> str:
 
 
 def exit_code(result: TurnResult, interrupted_by: int | None) -> int:
-    """Return 0 if the turn completed, 128 plus the signal's number if a signal cancelled it, else 1."""
-    if result.stop_reason == "completed":
-        return DONE
+    """Return the code for the stop reason; 128 plus the signal's number if a signal cancelled the turn."""
     if result.stop_reason == "aborted" and interrupted_by is not None:
         return 128 + interrupted_by
-    return FAILED
+    return STOP_CODES[result.stop_reason]

@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
-from engine.cli.terminal.exit_codes import BROKEN_PIPE, FAILED
+from engine.cli.task.task_input import TaskInput
+from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, OUTPUT_FAILED, WITHHELD
 from engine.cli.terminal.keyboard import Keyboard
-from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import watch_signals
 from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.turn.run_output import RunOutput
+from engine.cli.turn.run_record import RunRecord, changed_file, init_record, input_fields
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
-from engine.journal.state import Resync
+from engine.core.errors import NothingToUndo, SnapshotError
+from engine.core.threads import to_thread
+from engine.core.version import __version__
 from engine.process.kill_tree import find_marked
+from engine.process.procfs import ProcessId
 from engine.process.subreaper import end_adopted, find_adopted, is_subreaper
 from engine.session.session import Session
 from engine.session.turn import Turn
+from engine.snapshots.snapshot_dir import write_atomically
 from engine.tools.call_values import GRACE
+from engine.tools.tool_text import counted
 
 if TYPE_CHECKING:
     from engine.cli.turn.interactive import Dialogue
@@ -41,15 +50,22 @@ class TurnView:
     Without a keyboard no questions are asked.
 
     Attributes:
-        as_json: write events as JSON instead of rendering them.
         is_saved: the session can be continued later.
+        deny_ok: a turn that completed is a success, also if calls were denied for lack of a user to ask.
+        is_quiet: show nothing but the answer and errors.
+        answer_file: the file that gets the answer, or the record, as well.
+        task_input: what the prompt consists of, for the record.
     """
 
     _session: Session
-    _output: Output
+    _output: RunOutput
     _keyboard: Keyboard | None
-    as_json: bool = attrs.field(kw_only=True)
     is_saved: bool = attrs.field(kw_only=True)
+    deny_ok: bool = attrs.field(default=False, kw_only=True)
+    is_quiet: bool = attrs.field(default=False, kw_only=True)
+    answer_file: Path | None = attrs.field(default=None, kw_only=True)
+    task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
+    _record: RunRecord = attrs.field(init=False)
     _screen: Screen = attrs.field(init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
     _interrupted_by: int | None = attrs.field(default=None, init=False)
@@ -60,15 +76,20 @@ class TurnView:
     _final_write: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._screen = Screen.on(self._output)
+        self._screen = Screen.on(self._output.notes, shows_text=self._output.shows_text)
+        self._record = RunRecord(self._session.id)
 
     async def run(self, turn: Turn, signals: AsyncIterator[int]) -> int:
         """Show *turn* to its end and print the summary; return the exit code. Always a checkpoint."""
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._output.run)
+            for output in self._output.outputs:
+                nursery.start_soon(output.run)
+            nursery.start_soon(self._output.answer.watch_reader)
+            self._output.begin(self._first_record())
             async with turn:
                 self._cancel = turn.cancel
-                self._output.on_failure(turn.cancel)
+                # Without a reader of the answer there is nothing to work for.
+                self._output.answer.on_failure(turn.cancel)
                 nursery.start_soon(watch_signals, signals, self._interrupt, self._tally.is_ours)
                 await self._follow(turn)
             # Background jobs end before the summary, which lists what still runs.
@@ -99,66 +120,128 @@ class TurnView:
                 nursery.start_soon(dialogue.run)
             async for event in turn:
                 self._tally.feed(event)
-                # Programs get every event; they render and answer for themselves.
-                if self.as_json:
-                    self._output.write(_json_of(event))
-                    continue
-                self._screen.show(event)
+                self._record.feed(event)
+                self._output.feed(event)
+                # In JSON everything is in the events: programs render them for themselves.
+                if self._shows_notes:
+                    self._screen.show(event)
                 if dialogue is not None:
                     dialogue.feed(event)
             # The dialogue waits for further lines until it is cancelled.
             nursery.cancel_scope.cancel(reason="the turn is over")
 
     async def _finish(self, result: ev.TurnResult) -> int:
-        """Print the summary and return the exit code. Always a checkpoint."""
-        lines = "".join(f"{self._screen.symbols.note} {line}\n" for line in self._last_lines(result))
-        # Standard output holds nothing but JSON, so the summary goes to standard error.
-        if self.as_json:
-            print_error(lines.rstrip())
-        else:
-            self._screen.add_lines(lines)
+        """Write the summary, and the answer or the record; return the exit code. Always a checkpoint."""
+        orphans = self._orphans()
+        code = self._turn_code(result)
+        record = self._record.result(
+            result,
+            exit_code=code,
+            seconds=time.monotonic() - self._started,
+            left_running=[process.pid for process in orphans],
+        )
+        if self._output.mode != "text":
+            record["changed_files"] = await self._changed_files()
+            record |= input_fields(self.task_input)
+        self._output.finish(record)
         with self._final_write:
-            # All events must be out before the exit code is.
-            await self._output.drain()
+            # The answer before the summary, also where both go to one file; and all before the exit code.
+            await self._output.answer.drain()
+            if not self.is_quiet or result.stop_reason != "completed":
+                lines = self._last_lines(result, orphans)
+                self._screen.add_lines("".join(f"{self._screen.symbols.note} {line}\n" for line in lines))
+            await self._output.notes.drain()
+            if self.answer_file is not None:
+                code = await self._write_file(self.answer_file, record) or code
             with trio.move_on_after(_MAX_TITLE_SECONDS):
                 # The list of sessions would otherwise show this one without a title for ever.
                 await self._session.background.titled()
-        return self._exit_code(result)
+        return self._exit_code(code)
 
-    def _last_lines(self, result: ev.TurnResult) -> Iterator[str]:
-        leftover, is_any = self._leftover()
+    def _first_record(self) -> dict[str, object]:
+        state = self._session.state
+        return init_record(
+            self._session.id, cwd=state.context.cwd, model=state.model, agent=state.agent, version=__version__
+        )
+
+    @property
+    def _shows_notes(self) -> bool:
+        return self._output.mode == "text" and not self.is_quiet
+
+    async def _changed_files(self) -> list[dict[str, object]] | None:
+        """Return the turn's changes of files; None: unknown. Always a checkpoint."""
+        if self._interrupted_by is not None:  # the exit must not wait for a comparison of files
+            await trio.lowlevel.checkpoint()
+            return None
+        try:
+            return [changed_file(diff) for diff in await self._session.files.diff(self._record.turn_id)]
+        except NothingToUndo:
+            return []
+        except SnapshotError:
+            return None
+
+    async def _write_file(self, path: Path, record: Mapping[str, object]) -> int:
+        """Write the answer, or the record, to a file; return the exit code, 0 if it worked. Always a checkpoint."""
+        text = str(record["text"]) if self._output.mode == "text" else f"{json.dumps(record)}\n"
+        try:
+            await to_thread(write_atomically, path, text.encode(errors="replace"))
+        except OSError as error:
+            print_error(f"engine run: can't write {escape_control_chars(str(path))}: {error.strerror}")
+            return OUTPUT_FAILED
+        return DONE
+
+    def _last_lines(self, result: ev.TurnResult, orphans: Sequence[ProcessId]) -> Iterator[str]:
+        leftover = _leftover(orphans)
         if result.stop_reason == "aborted":
             yield ", ".join(filter(None, (f"cancelled: {self._tally.cancelled}", leftover)))
         else:
             yield closing_line(result, self._tally, time.monotonic() - self._started)
-            if is_any:
+            if orphans:
                 yield leftover
+        if not result.text and result.stop_reason == "completed" and self._output.mode == "text":
+            yield "the model gave no answer in text"
         # Scripts know how to continue; people at a terminal may not.
         if self._keyboard is not None and self.is_saved:
             flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
             yield f"session {self._session.id}: `engine run {flag}` continues it"
-        was_denied = any(call.status == "denied" for call in self._tally.settled.values())
-        if was_denied and self._keyboard is None and result.stop_reason != "aborted":
-            yield "calls were denied because there is no terminal to ask in: run it in one, or with --yes"
+        if self._record.withheld and result.stop_reason != "aborted":
+            yield from self._withheld_lines()
 
-    def _leftover(self) -> tuple[str, bool]:
-        """Return what is still running, in words, and whether anything is; no words if that can't be seen."""
+    def _withheld_lines(self) -> Iterator[str]:
+        yield f"{counted(self._record.withheld, 'tool call')} denied: there is no terminal to ask in"
+        flags = dict.fromkeys(str(call["allow_with"]) for call in self._record.denied if call["allow_with"])
+        if flags:
+            yield f"Next: {escape_control_chars(' '.join(flags))}"
+
+    def _orphans(self) -> list[ProcessId]:
+        """Return the processes that still run, as far as they can be seen."""
         # Asked of the system, not of the engine: the user should see what really still runs.
-        sees_all = is_subreaper()
-        orphans = dict.fromkeys([*find_marked(self._tally.is_of_call), *(find_adopted() if sees_all else ())])
-        if orphans:
-            return f"still running: processes {', '.join(str(process.pid) for process in orphans)}", True
-        # Elsewhere, a process that has left its session and its environment could not be seen.
-        return ("nothing left running" if sees_all else ""), False
+        marked = find_marked(self._tally.is_of_call)
+        return [*dict.fromkeys([*marked, *(find_adopted() if is_subreaper() else ())])]
 
-    def _exit_code(self, result: ev.TurnResult) -> int:
-        # A closed pipe is what a shell expects of `engine run | head`, not an error to report.
-        if self._output.is_reader_gone:
-            return exit_code(result, self._interrupted_by) if self._interrupted_by else BROKEN_PIPE
-        if self._output.failure is not None:
-            print_error(f"engine run: can't write the output: {self._output.failure.strerror}")
-            return FAILED
+    def _turn_code(self, result: ev.TurnResult) -> int:
+        """Return the exit code that the turn's end stands for."""
+        if result.stop_reason == "completed" and self._record.withheld and not self.deny_ok:
+            return WITHHELD
         return exit_code(result, self._interrupted_by)
+
+    def _exit_code(self, code: int) -> int:
+        answer = self._output.answer
+        # A closed pipe is what a shell expects of `engine run | head`, not an error to report.
+        if answer.is_reader_gone:
+            return code if self._interrupted_by else BROKEN_PIPE
+        if answer.failure is not None:
+            print_error(f"engine run: can't write the output: {answer.failure.strerror}")
+            return OUTPUT_FAILED
+        return code
+
+
+def _leftover(orphans: Sequence[ProcessId]) -> str:
+    """Return what is still running, in words; empty if that can't be seen."""
+    if orphans:
+        return f"still running: processes {', '.join(str(process.pid) for process in orphans)}"
+    # Elsewhere, a process that has left its session and its environment could not be seen.
+    return "nothing left running" if is_subreaper() else ""
 
 
 def _is_here(folder: str) -> bool:
@@ -167,10 +250,3 @@ def _is_here(folder: str) -> bool:
         return str(Path.cwd().resolve()) == folder
     except OSError:  # it was removed in the meantime
         return False
-
-
-def _json_of(event: ev.Durable | ev.Live | Resync) -> str:
-    # Imported here: cattrs is needed for JSON only.
-    from engine.journal.codec import encode_event, encode_resync
-
-    return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"

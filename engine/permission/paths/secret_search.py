@@ -90,12 +90,13 @@ def _leads_to_secret(path: str) -> bool:
     return _names_secret(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
 
 
-def _names_secret_file(path: str) -> bool:
+def names_secret_file(path: str) -> bool:
+    """Return whether the name of a file looks like that of a secret."""
     return _is_secret(path.rpartition("/")[2])
 
 
 def _leads_to_secret_file(path: str) -> bool:
-    return _names_secret_file(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
+    return names_secret_file(path) or (os.path.islink(path) and _names_secret(followed(path)))  # noqa: PTH114
 
 
 def holds_secret_name(name: str) -> bool:
@@ -134,7 +135,7 @@ def _chosen_names(command: ScannedCommand) -> Callable[[str], bool]:
 
 def _walk(folder: str, *, has_hidden: bool, is_read: Callable[[str], bool], follows: Follows) -> Iterator[str | None]:
     seen = 0
-    is_secret = _names_secret_file if follows == "none" else _leads_to_secret_file
+    is_secret = names_secret_file if follows == "none" else _leads_to_secret_file
     for above, folders, files in os.walk(folder):
         seen += len(folders) + len(files)
         if seen > _MAX_SEEN:

@@ -37,7 +37,7 @@ async def written(output: Output, *texts: str) -> None:
 
 
 def to_pipe(fd: int, *, encoding: str = "utf-8", has_status: bool = False) -> Output:
-    return Output(fd, encoding, has_status, 80)
+    return Output(fd, encoding, has_status, has_status, 80)
 
 
 async def test_text_arrives_in_order(pipe: tuple[int, int]) -> None:
@@ -156,3 +156,19 @@ def test_complaining(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         with pytest.raises(OSError, match="No space"):
             full.flush()
         os.dup2(os.open(os.devnull, os.O_WRONLY), full.fileno())
+
+
+async def test_reader_that_goes_is_noticed_without_a_write(pipe: tuple[int, int]) -> None:
+    ours, theirs = pipe
+    output = to_pipe(theirs)
+    gone = trio.Event()
+    output.on_failure(gone.set)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(output.watch_reader)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not output.is_reader_gone
+        os.close(os.dup(ours))  # another end of the same pipe is still open
+        os.dup2(theirs, ours)
+        with trio.fail_after(10):
+            await gone.wait()
+    assert output.is_reader_gone

@@ -1,0 +1,1 @@
+"""The task of a prompt: its words, standard input, and the files that it names."""

@@ -1,0 +1,101 @@
+"""Where `engine run` writes: the answer or JSON to standard output, and everything else to standard error."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import TextIO
+
+import attrs
+
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.turn.run_record import OutputMode
+from engine.core import events as ev
+from engine.core.messages import TextPart
+from engine.journal.state import Resync
+
+
+@attrs.define(eq=False)
+class RunOutput:
+    """The two streams of a run. Nothing here is a checkpoint.
+
+    Attributes:
+        mode: what standard output carries: the answer, one JSON object, or one for each event.
+        answer: standard output.
+        notes: standard error, with the lines about calls, the questions and the status. The same object as `answer` where
+            one terminal shows both: a single writer keeps their order.
+        is_streaming: write the answer's text as it comes, not at the end.
+    """
+
+    mode: OutputMode
+    answer: Output
+    notes: Output
+    is_streaming: bool
+    _is_line_open: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def open(cls, mode: OutputMode, *, stream: bool = False) -> RunOutput:
+        """Return the streams of this process; with *stream*, a pipe gets the text as it comes, too."""
+        answer = Output.to(sys.stdout)
+        shares = mode == "text" and _is_same_terminal(sys.stdout, sys.stderr)
+        # A person at a terminal reads along.
+        return cls(mode, answer, answer if shares else Output.to(sys.stderr), stream or answer.is_terminal)
+
+    @property
+    def shows_text(self) -> bool:
+        """Whether the text belongs among the notes: one terminal shows both."""
+        return self.notes is self.answer
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """The outputs, each once."""
+        return (self.answer,) if self.shows_text else (self.answer, self.notes)
+
+    def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
+        """Write what standard output gets of *event* at once."""
+        if self.mode == "stream-json":
+            self.answer.write(_event_line(event))
+        elif self.mode == "text" and self.is_streaming and not self.shows_text:
+            self._stream(event)
+
+    def finish(self, record: Mapping[str, object]) -> None:
+        """Write what comes last: the record as JSON, or the text of the last message if it was not streamed."""
+        if self.mode != "text":
+            self.answer.write(f"{json.dumps(record)}\n")
+        elif not self.is_streaming and record["text"]:
+            self.answer.write(f"{record['text']}\n")
+
+    def begin(self, record: Mapping[str, object]) -> None:
+        """Write the first line of a stream of JSON."""
+        if self.mode == "stream-json":
+            self.answer.write(f"{json.dumps(record)}\n")
+
+    def _stream(self, event: ev.Durable | ev.Live | Resync) -> None:
+        if isinstance(event, ev.TextDelta) and len(event.path) == 1:
+            self.answer.write(escape_control_chars(event.text) if self.answer.is_terminal else event.text)
+            self._is_line_open = not event.text.endswith("\n")
+        elif (
+            isinstance(event, (ev.PartReplaced, ev.PartDiscarded))
+            or (isinstance(event, ev.PartEnded) and isinstance(event.part, TextPart))
+        ) and self._is_line_open:
+            self._is_line_open = False
+            self.answer.write("\n")
+
+
+def _event_line(event: ev.Durable | ev.Live | Resync) -> str:
+    # Imported here: cattrs is needed for JSON only.
+    from engine.journal.codec import encode_event, encode_resync
+
+    return f"{encode_resync(event) if isinstance(event, Resync) else encode_event(event)}\n"
+
+
+def _is_same_terminal(one: TextIO | None, other: TextIO | None) -> bool:
+    try:
+        if one is None or other is None or not (one.isatty() and other.isatty()):
+            return False
+        return os.fstat(one.fileno()).st_rdev == os.fstat(other.fileno()).st_rdev
+    except (OSError, ValueError):  # closed, or replaced by a stream without a descriptor
+        return False
