@@ -58,9 +58,12 @@ class TokenWatch:
             await trio.lowlevel.checkpoint()
             return
         folder = self._folder
-        # First: a change while they are read is seen at the next look.
-        self._state = token_files_state(folder)
-        self.token, logins = await to_thread(lambda: (load_token(folder), load_tokens(folder)))
+
+        def read() -> tuple[str, object, dict[str, Login]]:
+            # The token first, which may be made by that; the rest last, so that a change meanwhile is seen at the next look.
+            return load_token(folder), token_files_state(folder), load_tokens(folder)
+
+        self.token, self._state, logins = await to_thread(read)
         revoked = self._credentials.set_tokens(logins)
         if revoked:
             self._revoke(revoked)
@@ -69,7 +72,9 @@ class TokenWatch:
         """Watch the files until cancelled. A checkpoint."""
         while self._folder is not None:
             await trio.sleep(_LOOK_SECONDS)
-            if token_files_state(self._folder) != self._state:
+            if (now := token_files_state(self._folder)) != self._state:
+                # Also if they can't be read: that is reported once.
+                self._state = now
                 try:
                     await self.load()
                 except EngineError as error:

@@ -259,7 +259,7 @@ async def test_drain_while_a_client_is_being_closed(tmp_path: Path) -> None:
     async with served(tmp_path) as server, server.websocket(token=server.at.token) as (client, _):
         await client.hello()
         (tmp_path / "run" / "token").unlink()  # it is revoked by that
-        await until_closed(client)
+        assert (await until_closed(client))[0] == 4403
         # The server still waits for the other side's close.
         server.at.drain(0)
         await server.at.drained.wait()
