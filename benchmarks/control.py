@@ -8,10 +8,14 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any, Final
+
+import httpx
 
 from benchmarks import control_cursors
 from benchmarks.control_page import page_rows
@@ -337,7 +341,7 @@ def restart_rows() -> list[Row]:
                 with served(folder, port=old.port, store=True) as server:
                     server.tokens = old.tokens
                     _, late = run_turn(server, session, Stream(deltas=10 * PACE, rate=PACE))
-                    while not clients.has_line:
+                    while not clients.has_line and time.time() < ended + 60:
                         # For those who have come back after its end.
                         run_turn(server, session, Stream(deltas=10))
                     facts = clients.read()
@@ -377,7 +381,18 @@ PARTS: Final = (
 def measure() -> Sequence[Row]:
     """Take all rows; `CONTROL_PART` names one of them, for those who work on it."""
     only = os.environ.get("CONTROL_PART", "")
-    return [row for part in PARTS if part.__name__.startswith(only) for row in part()]
+    return [row for part in PARTS if part.__name__.startswith(only) for row in _measured(part)]
+
+
+def _measured(part: Callable[[], Sequence[Row]]) -> Sequence[Row]:
+    began = time.perf_counter()
+    try:
+        return part()
+    except (AssertionError, OSError, httpx.HTTPError) as error:
+        traceback.print_exc()
+        return [Row(name=f"control: {part.__name__} could not be measured", measured=type(error).__name__, ok=False)]
+    finally:
+        print(f"{part.__name__} {time.perf_counter() - began:.0f} s, ", end="", file=sys.stderr, flush=True)
 
 
 def workload() -> object:

@@ -20,6 +20,8 @@ import httpx
 from benchmarks.control_server import Stream
 
 ROOT: Final = Path(__file__).resolve().parent.parent
+# In seconds; everything here takes less.
+_PATIENCE: Final = 120.0
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 
 
@@ -32,6 +34,7 @@ class Child:
     def read(self) -> dict[str, Any]:
         """Return its next line."""
         assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], _PATIENCE)[0], "a process of the benchmark says nothing"
         line = self.process.stdout.readline()
         assert line, "a process of the benchmark has ended"
         facts: dict[str, Any] = json.loads(line)
