@@ -33,7 +33,7 @@ class InputRow {
     this.context = context;
     const { message, mode, by } = item;
     const how = { steer: "Sent while it worked", queue: "From the queue", summary: "Summary of what came before", continue: "Engine" }[mode];
-    const title = how ?? "You";
+    const title = how ?? (context.isNested ? "Task" : "You");
     const who = by && by !== context.ownName ? `${title} · ${oneLine(by, 40)}` : title;
     this.node = h(
       "article",

@@ -207,6 +207,7 @@ export class SessionView {
       ownName: this.ownName,
       session: this.session,
       loadMedia: this.loadMedia,
+      isNested: true,
       isFirstOfTurn: (item) => items.find((each) => each.kind === "assistant") === item,
       isRunning: () => !call.settlement,
       isLastEnd: () => false,

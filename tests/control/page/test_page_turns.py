@@ -8,8 +8,13 @@ from pathlib import Path
 import pytest
 import trio
 
+from engine.agents import AgentConfig
+from engine.config.config import Config
 from engine.control.listen import ServeOptions
 from engine.testing.script import Pause, call, done, reasoning, text
+from engine.tools.builtin.builtin_tools import builtin_tools
+from engine.tools.builtin.task import Agent, Agents
+from engine.tools.builtin.task_jobs import task_tools
 from tests.support.served_engine import served
 from tests.support.served_page import ServedPage, served_page
 
@@ -320,3 +325,32 @@ async def test_restarted_server_needs_a_new_link(tmp_path: Path, browser_address
             assert await page.js("sessionStorage.getItem('engine.key')") is None
             assert len([each for each in page.requests if each.endswith("/v1/ticket")]) < 20
         page.errors.clear()
+
+
+async def test_sub_agent_is_shown_at_its_call(tmp_path: Path, browser_address: str) -> None:
+    config = Config(agents={"helper": AgentConfig(mode="subagent", description="helps", system="Help.")})
+    agents = Agents.of([Agent.of("helper", config.all_agents["helper"])])
+    script = [
+        [*call("task", {"prompt": "Look there.", "agent": "helper"}, id="c1"), *done("calls")],
+        [*text("I look."), *call("bash", {"command": "touch made"}, id="c2"), *done("calls")],
+        [*text("Nothing is there."), *done()],
+        [*text("So be it."), *done()],
+    ]
+    tools = [*builtin_tools({}), *task_tools(agents)]
+    async with served_page(tmp_path, browser_address, *script, tools=tools, config=config) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Send somebody.")
+        await page.text("Allow task to start this sub-agent?")
+        await answer(shown, "Allow once")
+        await page.text("For the sub-agent helper")
+        await page.click("summary", "task")
+        await page.wait("document.querySelector('.child .call')?.innerText.includes('waits for your answer')")
+        await answer(shown, "Allow once")
+        await page.text("So be it.")
+        # It is there again after the page was loaded again, once somebody wants to see it.
+        await page.send("Page.reload")
+        await page.text("So be it.")
+        await page.click("summary", "task")
+        await page.click("button", "Show what the sub-agent did")
+        await page.wait("document.querySelector('.child')?.innerText.includes('Nothing is there.')")
