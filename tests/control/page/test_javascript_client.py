@@ -6,6 +6,7 @@ import json
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -82,6 +83,10 @@ def numbers(items: list[Json], session_id: str) -> list[int]:
 
 def first_of(items: list[Json], tag: str) -> Json:
     return next(item for item in items if item["type"] == tag)
+
+
+def ended(client: NodeClient, name: str, session_id: str) -> bool:
+    return any(item["type"] == "turn_ended" and item["session_id"] == session_id for item in client.items[name])
 
 
 def written(items: list[Json]) -> str:
@@ -200,6 +205,44 @@ async def test_answer_lets_the_turn_go_on(tmp_path: Path, way: Way) -> None:
         assert replied["effect"] == "allowed"
         assert (await client.session(session_id, "wait", turn_id))["text"] == "Done."
         await client.until_event(session_id, "turn_ended")
+        assert await folded(client, session_id) == await state_of(at.server, session_id)
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_question_of_a_sub_agent_is_seen_by_who_joins(tmp_path: Path, way: Way) -> None:
+    script: list[Answer] = [
+        [*call("delegate", {"prompt": "Look."}, id="c1"), *done("calls")],
+        [*call("finish", id="c2"), *done("calls")],
+        [*text("Found."), *done()],
+        [*text("Done."), *done()],
+    ]
+    tools = [engine.tool(read_only=True)(delegate), engine.tool(finish)]
+    async with (
+        place(tmp_path, *script, tools=tools, permissions=PermissionOptions()) as at,
+        node_client(**at.options, transport=way) as client,
+    ):
+        session_id = (await client.call("session.create", cwd=str(tmp_path)))["row"]["id"]
+        await client.run("watch", id=session_id)
+        await client.session(session_id, "prompt", "Go")
+        await client.until_event(session_id, "permission_asked")
+        await client.run("watch", id=session_id, name="late")
+        await client.until_event("late", "head")
+        (request_id,) = (await client.run("look", name="late"))["questions"]
+        assert (await client.run("look", name=session_id))["questions"] == [request_id]
+        call_id = first_of(client.items[session_id], "call_announced")["call_id"]
+        await client.session(session_id, "reply", request_id, {"answer": "once"})
+        for name in (session_id, "late"):
+            await client.until(partial(ended, client, name, session_id))
+            looked = await client.run("look", name=name)
+            assert looked["questions"] == []
+            (child_id,) = set(looked["sessions"]) - {session_id}
+            child = looked["sessions"][child_id]
+            assert (child["depth"], child["call_id"], child["isStale"]) == (1, call_id, False)
+            whole = await state_of(at.server, child_id)
+            # Of a sub-agent that was there before, the messages are counted.
+            skipped = child["state"].pop("skipped", 0)
+            whole["transcript"] = whole["transcript"][skipped:]
+            assert child["state"] == whole
         assert await folded(client, session_id) == await state_of(at.server, session_id)
 
 
@@ -402,3 +445,15 @@ async def finish(arguments: NoArguments, context: engine.ToolContext) -> str:
     del arguments, context
     await trio.lowlevel.checkpoint()
     return "done"
+
+
+@attrs.frozen
+class Order:
+    """Give work to a sub-agent."""
+
+    prompt: str
+
+
+async def delegate(order: Order, context: engine.ToolContext) -> str:
+    """Give work to a sub-agent."""
+    return (await context.run_agent(order.prompt)).text
