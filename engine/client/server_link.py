@@ -293,7 +293,7 @@ class ServerLink:
 
     async def _greet(self, hello: HelloParams, on_ready: Callable[[], None]) -> None:
         """Say hello; then end the connection once nothing has come for too long. A checkpoint."""
-        with trio.move_on_after(_HELLO_SECONDS):
+        with trio.move_on_after(_HELLO_SECONDS):  # noqa: ASYNC912  # the request
             try:
                 self.hello = cast("HelloResult", await self.request("hello", hello, is_read=False))
             except LinkLost:

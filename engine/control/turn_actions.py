@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
@@ -18,8 +19,9 @@ from engine.control.protocol import turn_methods as tu
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.uploads import Uploads
-from engine.core.errors import TurnOver
+from engine.core.errors import StoreError, TurnOver
 from engine.core.events import TurnEnded, TurnStarted
+from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, RequestId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
@@ -93,6 +95,9 @@ class TurnActions:
             session, params.text, attachments=media, settings=settings, input_id=params.key, by=by
         )
         input_id = InputId(params.key)
+        if params.on_disconnect == "continue":
+            # Otherwise the connection must know of the turn before anything else can happen to it.
+            await self._make_durable(session, input_id)
         return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id))
 
     async def queue(self, params: tu.QueueParams, by: str = "") -> tu.QueueResult:
@@ -102,6 +107,7 @@ class TurnActions:
         input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key, by=by)
         waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
         position = waiting.index(input_id) if input_id in waiting else 0
+        await self._make_durable(session, input_id)
         return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position)
 
     async def remove_input(self, params: tu.QueueRemoveParams) -> tu.QueueRemoveResult:
@@ -116,7 +122,17 @@ class TurnActions:
         input_id = session.inputs.steer(
             params.text, turn_id=params.turn_id, attachments=media, input_id=params.key, by=by
         )
+        await self._make_durable(session, input_id)
         return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id))
+
+    async def _make_durable(self, session: Session, input_id: InputId) -> None:
+        """Wait until input is in the store, so that an answer still holds after a crash. A checkpoint.
+
+        A store that fails or hangs changes nothing of the answer: the turn goes on, and its result says so.
+        """
+        live = live_session(session)
+        with trio.move_on_after(live.config.settings.durable_within), suppress(StoreError):
+            await call_foreign("the store", live.deps.store.flushed, live.id, _seq_of(session, input_id))
 
     async def cancel(self, params: tu.CancelParams, by: str = "") -> tu.CancelResult:
         """Cancel a turn. A checkpoint."""

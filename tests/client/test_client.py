@@ -21,11 +21,13 @@ from engine.core.errors import (
     TurnOver,
     Unauthorized,
 )
-from engine.core.events import CallStarted, PermissionAsked, TextDelta, TurnEnded
+from engine.core.events import CallStarted, InputAdmitted, PermissionAsked, TextDelta, TurnEnded
+from engine.core.ids import SessionId
 from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
+from engine.testing import SlowStore
 from engine.testing.script import Answer, call, done, text
-from tests.support.client_world import TRANSPORTS, Transport, client_world, items_until, numbers_of
+from tests.support.client_world import TRANSPORTS, ClientWorld, Transport, client_world, items_until, numbers_of
 from tests.support.served_engine import served, wait_forever
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
@@ -191,3 +193,23 @@ async def test_server_of_the_store_is_found(folder: Path, monkeypatch: pytest.Mo
         monkeypatch.setenv("ENGINE_TOKEN", server.at.token)
         async with engine.client.connect() as other:
             assert other.server.server == client.server.server
+
+
+async def test_input_is_durable_when_it_is_answered(folder: Path) -> None:
+    store = SlowStore(delay=0.2)
+    async with client_world(folder, "pair", *ASKS, **WAITS, store=store) as world, world.client() as client:
+        session = await client.create_session(cwd=folder)
+        async with session.watch(from_start=True) as stream:
+            turn = await session.prompt("Go")
+            assert store.durable[session.id] >= await admitted(world, session.id)
+            await items_until(stream, CallStarted)
+            await turn.steer("Hurry.")
+            assert store.durable[session.id] >= await admitted(world, session.id)
+            await session.queue("Next")
+            assert store.durable[session.id] >= await admitted(world, session.id)
+
+
+async def admitted(world: ClientWorld, session_id: SessionId) -> int:
+    """Return the number of the event that admitted the newest input."""
+    events = (await world.engine.open_session(session_id)).events()
+    return max(event.seq or 0 for event in events if isinstance(event, InputAdmitted))

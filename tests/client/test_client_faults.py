@@ -173,7 +173,7 @@ async def test_question_of_a_sub_agent_is_seen_and_answered_later(folder: Path) 
         [*text("Done below."), *done()],
         [*text("Done."), *done()],
     ]
-    opening = {**tools(), "permissions": PermissionOptions()}
+    opening: dict[str, Any] = {**tools(), "permissions": PermissionOptions()}
     async with client_world(folder, "pair", *script, **opening) as world:
         async with world.client("ada") as ada:
             session = await ada.create_session(cwd=folder)

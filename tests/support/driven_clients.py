@@ -151,12 +151,13 @@ class NodeDriver:
             case "steer":
                 return method, {"text": arguments[0], "key": arguments[1], "turn_id": self.turn_id}
             case "cancel":
-                return method, {"turn_id": (arguments or (self.turn_id,))[0]}
+                return method, {"turn_id": arguments[0] if arguments else self.turn_id}
             case "reply":
                 items = self.client.items[self.session_id]
                 asked = next(item for item in reversed(items) if item["type"] == "permission_asked")
-                feedback = {"feedback": arguments[1]} if len(arguments) > 1 else {}
-                return "permission.reply", {"request_id": asked["request_id"], "answer": arguments[0], **feedback}
+                answer, *feedback = arguments
+                more = {"feedback": feedback[0]} if feedback else {}
+                return "permission.reply", {"request_id": asked["request_id"], "answer": answer, **more}
             case _:
                 raise AssertionError(method)
 

@@ -74,7 +74,7 @@ class Dialogue:
     deny such calls.
     """
 
-    turn: Answerable
+    answerable: Answerable
     keyboard: Keyboard
     screen: Screen
     _open: list[tuple[OpenQuestion, str]] = attrs.field(factory=list[tuple[OpenQuestion, str]], init=False)
@@ -200,7 +200,7 @@ class Dialogue:
             self._close(request)
             # The question may have been withdrawn while the user was typing.
             with suppress(RequestNotFound):
-                await self.turn.answer(request.request_id, *parse_choices(line, request))
+                await self.answerable.answer(request.request_id, *parse_choices(line, request))
             return
         answer = parse_answer(line, request)
         # Not a valid choice: asking again is safer than guessing.
@@ -212,7 +212,7 @@ class Dialogue:
     async def _reply(self, request: PermissionAsked, answer: Answer) -> None:
         self._close(request)
         try:
-            await self.turn.reply(request.request_id, answer)
+            await self.answerable.reply(request.request_id, answer)
         except ConfigError as error:  # for instance "p" without a project: the question stays open
             self._open.insert(0, (request, ""))
             self._is_shown = True
@@ -224,9 +224,9 @@ class Dialogue:
         way = _RECOVERIES.get(words.lower())
         try:
             if way is not None:
-                await self.turn.recover(request.request_id, way)
+                await self.answerable.recover(request.request_id, way)
             elif words:
-                await self.turn.recover(request.request_id, "switch", model=words)
+                await self.answerable.recover(request.request_id, "switch", model=words)
             else:
                 self.screen.prompt(answer_prompt(request))
         except ConfigError as error:  # no such model, or no key for it: the question stays open
@@ -242,9 +242,9 @@ class Dialogue:
         self._close(request)
         with suppress(RequestNotFound):
             if isinstance(request, QuestionAsked):
-                await self.turn.answer(request.request_id)
+                await self.answerable.answer(request.request_id)
             else:
-                await self.turn.recover(request.request_id, "stop")
+                await self.answerable.recover(request.request_id, "stop")
 
     def _close(self, request: OpenQuestion) -> None:
         """Remove a question that is being answered; the next one is shown when the event of the answer arrives."""

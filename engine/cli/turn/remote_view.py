@@ -131,7 +131,7 @@ class RemoteView:
         if self._keyboard is None:
             return
         self._dialogue = RemoteDialogue(
-            turn=self._session,
+            answerable=self._session,
             keyboard=self._keyboard,
             screen=self._screen,
             session=self._session,

@@ -116,7 +116,7 @@ class TurnView:
             if self._keyboard is not None:
                 from engine.cli.turn.interactive import TurnDialogue
 
-                dialogue = TurnDialogue(turn=turn, keyboard=self._keyboard, screen=self._screen)
+                dialogue = TurnDialogue(answerable=turn, turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
             async for event in turn:
                 self._tally.feed(event)
