@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.core.errors import JournalCorrupt as JournalCorrupt
     from engine.core.errors import MediaTooLarge as MediaTooLarge
     from engine.core.errors import MessageNotFound as MessageNotFound
+    from engine.core.errors import MissingKey as MissingKey
     from engine.core.errors import ModelNotFound as ModelNotFound
     from engine.core.errors import NothingParked as NothingParked
     from engine.core.errors import NothingToUndo as NothingToUndo
@@ -60,7 +61,7 @@ else:
             "engine.core.errors": (
                 "AlreadyAnswered AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered "
                 "ContextOverflow CursorInUse Draining EngineClosed EngineError InputConflict InputNotFound "
-                "InvalidArguments InvalidRequest JournalCorrupt MediaTooLarge MessageNotFound ModelNotFound "
+                "InvalidArguments InvalidRequest JournalCorrupt MediaTooLarge MessageNotFound MissingKey ModelNotFound "
                 "NothingParked NothingToUndo Overloaded ProviderError ProviderProtocolError QuotaExhausted "
                 "RateLimited RequestNotFound ServerOffline SessionBusy SessionElsewhere SessionError "
                 "SessionNotFound SignatureRejected SnapshotError StoreCorrupt StoreError StoreMismatch "

@@ -35,7 +35,7 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.run_record import OutputMode, failure_record
 from engine.cli.turn.turn_view import TurnView
-from engine.core.errors import ConfigError, EngineError, JournalCorrupt, SessionElsewhere, StoreError
+from engine.core.errors import ConfigError, EngineError, JournalCorrupt, MissingKey, SessionElsewhere, StoreError
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper
@@ -52,6 +52,8 @@ from engine.tools.tool import Tool
 
 _WITHOUT_STORE: Final = "(`--store :memory:` runs without saving the session)"
 _HINTS: Final[Mapping[type[EngineError], str]] = {
+    MissingKey: "Next: `engine models` shows which models work here, and what the others need\n"
+    "Or a local model, without a key: engine run --model local:FILE.gguf TASK",
     SessionElsewhere: "(--fork continues in a copy of the session)",
     StoreError: _WITHOUT_STORE,
     JournalCorrupt: _WITHOUT_STORE,

@@ -20,6 +20,10 @@ class UnknownModel(ConfigError):
     """No provider has a model of that name."""
 
 
+class MissingKey(ConfigError):
+    """There is no key, or no other credential, for a model's host."""
+
+
 class ProviderError(EngineError):
     """A model's host failed, refused, or fell silent.
 

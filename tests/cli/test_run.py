@@ -275,9 +275,11 @@ def test_wrong_usage_is_one_clear_line(engine: Start, arguments: list[str], erro
 
 def test_a_missing_key_is_one_clear_line(engine: Start) -> None:
     command = engine("run", "hello", ANTHROPIC_API_KEY="")
-    assert command.wait() == 2
+    assert command.wait() == 6
     assert command.output == (
         "engine run: no key for anthropic: set the environment variable ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN\n"
+        "Next: `engine models` shows which models work here, and what the others need\n"
+        "Or a local model, without a key: engine run --model local:FILE.gguf TASK\n"
     )
 
 

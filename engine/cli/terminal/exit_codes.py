@@ -16,6 +16,7 @@ from engine.core.errors import (
     ConfigError,
     EngineError,
     MessageNotFound,
+    MissingKey,
     SessionElsewhere,
     SessionError,
     SessionNotFound,
@@ -30,6 +31,7 @@ DONE: Final = 0
 FAILED: Final = 1
 USAGE_ERROR: Final = 2
 WITHHELD: Final = 3
+NO_KEY: Final = 6
 NO_FIT: Final = 10
 ELSEWHERE: Final = 11
 OUTPUT_FAILED: Final = 74
@@ -52,7 +54,7 @@ STOP_CODES: Final[Mapping[StopReason, int]] = {
     "blocking_limit": 5,
     "compaction_ineffective": 5,
     "output_limit": 5,
-    "auth_failed": 6,
+    "auth_failed": NO_KEY,
     "rate_limited": 7,
     "provider_error": 8,
     "incomplete": 8,
@@ -68,7 +70,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     WITHHELD: "a call was denied for lack of a user to ask, or the user rejected one (--deny-ok: 0 if it completed)",
     4: "a limit was reached: requests, tokens, cost or time",
     5: "the conversation or the answer is too long for the model",
-    6: "no API key, or the provider rejected it",
+    NO_KEY: "no API key, or the provider rejected it",
     7: "rate limited",
     8: "the provider failed, or its answer was incomplete",
     9: "the model or its provider refused",
@@ -120,6 +122,8 @@ def _error_code(error: EngineError) -> int | None:
     match error:
         case SessionElsewhere():
             return ELSEWHERE
+        case MissingKey():
+            return NO_KEY
         case ConfigError() | SessionNotFound() | MessageNotFound():
             return USAGE_ERROR
         case StoreError() | SessionError() | SnapshotError():

@@ -218,7 +218,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             code=-32019,
             meaning="A configured or passed value can't work.",
             facts=("field", "nearest"),
-            classes=(errors.ConfigError, errors.UnknownModel),
+            classes=(errors.ConfigError, errors.UnknownModel, errors.MissingKey),
         ),
         ErrorKind(
             kind="snapshot",

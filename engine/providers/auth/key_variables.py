@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engine.core.errors import ConfigError
+from engine.core.errors import ConfigError, MissingKey
 from engine.providers.auth.auth import Auth, ExtraHeadersAuth, KeyAuth, NoAuth
 from engine.providers.hosts.host import Host
 
@@ -33,7 +33,7 @@ def _key_auth(host: Host, env: Mapping[str, str]) -> Auth:
         return _google(env)
     if host.auth == "aws":
         return _aws(host, env)
-    raise ConfigError(f"no key for {host.name}: set the environment variable {' or '.join(key_variables(host))}")
+    raise MissingKey(f"no key for {host.name}: set the environment variable {' or '.join(key_variables(host))}")
 
 
 def _google(env: Mapping[str, str]) -> Auth:
