@@ -131,6 +131,7 @@ class ClientConnection:
         self._sender: trio.CancelScope | None = None
         self._is_last = False
         self._nursery: trio.Nursery | None = None
+        self._is_ending = False
         self._last_sent = self._last_received = trio.current_time()
         self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
         self._messages = RateLimit(_MESSAGES_PER_SECOND, now=trio.current_time)
@@ -159,7 +160,11 @@ class ClientConnection:
                     if self.kind != "stdio":
                         self._nursery.start_soon(self._expect_hello)
                     self._nursery.start_soon(self._beat)
-                    await self._receive_all()
+                    try:
+                        await self._receive_all()
+                    finally:
+                        # From here on the nursery may close, while the server still knows the connection.
+                        self._is_ending = True
                     self._nursery.cancel_scope.cancel(reason="the client has gone")
         finally:
             self._scope.cancel(reason="the connection ends")
@@ -323,8 +328,8 @@ class ClientConnection:
 
     def _answer_soon(self, text: str | None) -> None:
         """Send a text without waiting for it. Not a checkpoint."""
-        if text is None or self._nursery is None or self._scope.cancel_called:
-            return  # it is being closed, but the server still knows it
+        if text is None or self._nursery is None or self._is_ending:
+            return
         if len(self._answers) >= _MOST_ANSWERS:
             self.close(STALLED, "the answers are not read")
             return
@@ -343,7 +348,7 @@ class ClientConnection:
             await self._flush()
             self.close(code, reason)
 
-        if self._nursery is not None and not self._scope.cancel_called:
+        if self._nursery is not None and not self._is_ending:
             self._nursery.start_soon(close)
 
     async def _flush(self) -> None:
