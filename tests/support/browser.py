@@ -214,7 +214,7 @@ class Page:
         while True:
             try:
                 # A node has no value of its own.
-                value = await self.js(f"((found) => found instanceof Node || found)({expression})")
+                value = await self.js(f"Promise.resolve({expression}).then((found) => found instanceof Node || found)")
             except ProtocolError:
                 value = None  # it may look at what is not there yet
             if value:
@@ -234,12 +234,18 @@ class Page:
 
     async def click(self, selector: str, words: str = "") -> None:
         """Click the first element in view that matches *selector* and has *words* in it, once there is one."""
+        # It must not move while it is clicked: a view may still scroll to its end.
         find = (
-            f"(() => {{ const node = [...document.querySelectorAll({json.dumps(selector)})].find((each) =>"
+            f"(async () => {{ const node = [...document.querySelectorAll({json.dumps(selector)})].find((each) =>"
             f" (each.innerText + (each.ariaLabel ?? '')).includes({json.dumps(words)})"
             " && each.checkVisibility() && !each.disabled); if (!node) return null;"
-            " node.scrollIntoView({block: 'nearest'}); const box = node.getBoundingClientRect();"
-            " return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+            " node.scrollIntoView({block: 'nearest'});"
+            " const place = () => { const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; };"
+            " const before = place();"
+            " await new Promise((resolve) => setTimeout(resolve, 60));"
+            " const after = place();"
+            " const top = document.elementFromPoint(...after);"
+            " return node.isConnected && before.join() === after.join() && node.contains(top) ? after : null; })()"
         )
         x, y = await self.wait(find)
         for kind in ("mousePressed", "mouseReleased"):
