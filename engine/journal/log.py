@@ -226,8 +226,11 @@ class Journal:
             self._durable[replacement.seq - 1] = replacement
             self._log[hold.index] = replacement
             self._tail[hold.position - self._base] = replacement
-            # Everything after the held event is folded again, on the state from before it.
-            self.state = fold(self._durable[replacement.seq - 1 :], hold.state)
+            # Everything after the held event is folded again, on the state from before it. A turn that is ending is live.
+            self.state = hold.state
+            for entry in self._tail[hold.position - self._base :]:
+                if entry.session_id == self.session_id and (entry.seq is not None or isinstance(entry, TurnEnding)):
+                    self.state = apply(self.state, entry)
         waiting = self._tail[hold.position - self._base :]
         self._hold = None
         self._visible = self._base + len(self._tail)

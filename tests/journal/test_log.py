@@ -556,6 +556,18 @@ def test_a_held_event_may_be_replaced() -> None:
     assert len(desk.journal.state.inbox) == 1
 
 
+def test_replaced_end_keeps_the_ending_of_the_next_turn() -> None:
+    book = HookRunner()
+    book.end_step()
+    held = book.turn.close(ENDED)
+    turn = book.start_turn("t2")
+    turn.append_live(TurnEnding(cause="user", detail="", until=2.0, after=book.journal.seq))
+    book.journal.release(attrs.evolve(held, time=held.time + 1))
+    state = book.journal.snapshot()
+    assert state.turn is not None
+    assert state.turn.ending is not None
+
+
 def test_release_without_a_hold_does_nothing() -> None:
     desk = HookRunner()
     before = desk.journal.state
