@@ -14,14 +14,17 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import one_line
 from engine.core.errors import (
     ConfigError,
+    Draining,
     EngineError,
     MessageNotFound,
     MissingKey,
+    ServerOffline,
     SessionElsewhere,
     SessionError,
     SessionNotFound,
     SnapshotError,
     StoreError,
+    Unauthorized,
 )
 
 if TYPE_CHECKING:
@@ -126,7 +129,7 @@ def _error_code(error: EngineError) -> int | None:
             return NO_KEY
         case ConfigError() | SessionNotFound() | MessageNotFound():
             return USAGE_ERROR
-        case StoreError() | SessionError() | SnapshotError():
+        case StoreError() | SessionError() | SnapshotError() | ServerOffline() | Unauthorized() | Draining():
             return FAILED
         case _:
             return None
