@@ -19,12 +19,11 @@ class TimeSlots:
         self._gap = 1 / per_second
         self._next = 0.0
 
-    def book(self, earliest: float = 0.0) -> float:
-        """Return the time of a slot, which is not before *earliest*. Not a checkpoint."""
+    def book(self) -> float:
+        """Return the time of the next free slot. Not a checkpoint."""
         now = trio.current_time()
-        self._next = min(max(self._next, now), now + _LONGEST_WAIT)
-        slot = max(self._next, earliest)
-        self._next += self._gap
+        slot = min(max(self._next, now), now + _LONGEST_WAIT)
+        self._next = slot + self._gap
         return slot
 
     async def wait(self) -> None:
