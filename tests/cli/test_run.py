@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -29,27 +28,31 @@ def without_times(output: str) -> str:
 
 
 def separate(
-    host: str, folder: Path, *arguments: str, stdin: str | bytes | None = None, env: Mapping[str, str] | None = None
+    host: str, folder: Path, *arguments: str, stdin: str | bytes | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run `engine run` with standard output and standard error apart, and nothing on standard input, or *stdin*."""
-    return subprocess.run(
-        [sys.executable, "-m", "engine", "run", *arguments],
+    """Run `engine run` with standard output and standard error apart; *stdin* comes through a pipe."""
+    command = [sys.executable, "-m", "engine", "run", *arguments]
+    env = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "ANTHROPIC_API_KEY": "key",
+        "ANTHROPIC_BASE_URL": host,
+        "XDG_CONFIG_HOME": str(folder / "no-config"),
+        "XDG_STATE_HOME": str(folder / "no-state"),
+    }
+    with subprocess.Popen(
+        command,
         cwd=folder,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(REPOSITORY),
-            "ANTHROPIC_API_KEY": "key",
-            "ANTHROPIC_BASE_URL": host,
-            "XDG_CONFIG_HOME": str(folder / "no-config"),
-            "XDG_STATE_HOME": str(folder / "no-state"),
-            **(env or {}),
-        },
-        **({"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}),
-        capture_output=True,
-        text=not isinstance(stdin, bytes),
-        check=False,
-        timeout=60,
-    )
+        env=env,
+        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        try:
+            output, errors = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=60)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(command, process.returncode, output.decode(), errors.decode())
 
 
 def recorded(output: str) -> list[Durable | Live | Resync]:

@@ -131,7 +131,7 @@ def test_input_that_can_not_be_used_is_an_error(
 ) -> None:
     done = separate(host, tmp_path, "hello", *flags, stdin=data)
     assert done.returncode == 2
-    assert error in str(done.stderr)
+    assert error in done.stderr
 
 
 def test_every_stop_reason_has_a_code_and_a_meaning() -> None:

@@ -137,7 +137,7 @@ async def served_page(
         trio.open_nursery() as nursery,
     ):
         line = Line(server.port)
-        nursery.start_soon(trio.serve_listeners, line.carry, [listener])
+        nursery.start_soon(trio.serve_listeners, line.carry, [listener])  # noqa: ASYNC113  # it listens already
         shown = ServedPage(server, browser, page, project, url, line)
         await shown.sign_in(page)
         yield shown
