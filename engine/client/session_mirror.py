@@ -31,7 +31,7 @@ class SessionMirror:
     def __init__(self, root: SessionId) -> None:
         """Know nothing yet of the session *root*."""
         self.states: dict[SessionId, SessionState] = {}
-        self.unknown = 0
+        self.unknown: int = 0
         self._root = root
         # A newer server has sent what this version can't know, so the states may be wrong until the next snapshot.
         self._is_doubtful = False

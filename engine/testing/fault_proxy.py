@@ -54,11 +54,11 @@ class FaultProxy:
     def __init__(self, target: int | str | os.PathLike[str] | None = None, *, seed: int = 0) -> None:
         """Make it; *seed* is for the sizes of pieces."""
         self.target = target
-        self.delay = 0.0
+        self.delay: float = 0.0
         self.largest_piece: int | None = None
         self.cuts: list[int] = []
         self.cut_kind: CutKind = "close"
-        self.accepted = 0
+        self.accepted: int = 0
         self._random = random.Random(seed)
         self._pairs: set[_Pair] = set()
         self._open = trio.Event()
