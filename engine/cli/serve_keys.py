@@ -20,7 +20,7 @@ def _run(arguments: list[str]) -> int:
     """Parse *arguments*, and do it. It blocks. Raises `SystemExit`, `ConfigError`, `StoreError`."""
     parser = command_parser(
         "serve keys",
-        "List, add and revoke the tokens of the server of a store. A server that runs knows of it at once: the connections of "
+        "List, add and revoke the tokens of the server of a store. A server that runs knows of it within a second: the connections of "
         "a revoked token are closed.",
         epilog="Exit codes: 0 done, 1 there is no such token, 2 wrong usage.",
     )

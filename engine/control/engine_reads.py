@@ -133,7 +133,7 @@ class EngineReads:
         return se.SessionGetResult(row=row_of(record), head=head_of(record), mode=record.mode)
 
     async def search(self, params: se.SessionSearchParams) -> se.SessionSearchResult:
-        """Search what was said. A checkpoint."""
+        """Search the messages of sessions. A checkpoint."""
         catalogue = self._catalogue()
         hits = await catalogue.search(params.words, limit=params.limit, cwd=params.cwd)
         return se.SessionSearchResult(hits=tuple(hits))

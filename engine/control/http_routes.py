@@ -114,6 +114,10 @@ def route_of(request: HttpRequest) -> RpcRoute:
         key = head.fields.get("idempotency-key")
         if key and METHODS[route.method].is_keyed:
             return attrs.evolve(route, params={"key": key, **route.params})
+        if METHODS[route.method].needs_key and "key" not in route.params:
+            raise BadRequest(
+                400, f"{route.method} needs a header Idempotency-Key: any text that is new for each request"
+            )
         return route
     params = {name: _value(name, text) for name, text in head.query.items()}
     route = _match_route(_GET, head.path, params, lambda method, _path, _params: method)

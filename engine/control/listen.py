@@ -140,7 +140,7 @@ class ServeOptions:
         """Raise `ConfigError` if others could read the traffic at *host*, and that was not asked for."""
         if host not in _LOOPBACK and self.tls is None and not self.plain:
             raise ConfigError(
-                f"other machines can reach {host}: give the server a certificate, or allow plain connections"
+                f"other machines can reach {host}: give the server a certificate (--tls-cert, --tls-key), or allow plain connections (--insecure-plain)"
             )
 
 

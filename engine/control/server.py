@@ -220,7 +220,8 @@ class ControlServer:
             login = self.credentials.use_socket_ticket(hello.ticket)
         if login is None:
             self.failed_logins.add(connection.peer)
-            raise Refusal("forbidden", "the ticket is not valid, or there is none")
+            has_ticket = hello.ticket is not None
+            raise Refusal("forbidden", "the ticket is not valid" if has_ticket else "a token or a ticket is needed")
         if self.clients.is_full_for(login):
             most = self.clients.most_of_a_token
             raise Refusal("rate_limited", f"{most} connections use the token {login.name}", retry_after=5.0)

@@ -48,7 +48,7 @@ _NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
 _FOREIGN: Final = "changed while the turn ran, but not by its calls, so left as they are: {}"
 _OTHERS: Final = "changed by another session while the turn ran, so left as they are: {}"
-_DURING: Final = "known only to have changed while {} ran: {}"
+_DURING: Final = "changed while {} ran, perhaps by another program: {}"
 _FORCED: Final = "overwritten although something else has changed them; redo or restore brings that back: {}"
 # Paths in one message.
 _NAMED: Final = 5

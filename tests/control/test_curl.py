@@ -33,7 +33,7 @@ def http_of(server: Server) -> httpx.AsyncClient:
 async def test_lines_of_the_how_to_work(tmp_path: Path) -> None:
     page = await trio.Path(REPOSITORY / "docs/how-to/serve.md").read_text()
     (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    create, prompt, wait, stream, asked, answer, cancel, turn, messages = block.strip().split("\n")
+    create, prompt, wait, stream, asked, answer, _answers, cancel, turn, messages = block.strip().split("\n")
     asks: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
     script = [*asks, [*text("Committed."), *done()]]
     async with served(tmp_path, *script, permissions=PermissionOptions()) as server, server.unix() as client:
@@ -71,6 +71,13 @@ async def test_lines_of_the_how_to_work(tmp_path: Path) -> None:
         ended = await run(wait)
         assert (ended["state"], ended["result"]["text"]) == ("over", "Committed.")
         assert [message["type"] for message in (await run(messages))["messages"]][-1] == "assistant"
+
+
+async def test_missing_idempotency_key_is_named(tmp_path: Path) -> None:
+    async with served(tmp_path, [*text("One."), *done()]) as server, http_of(server) as http:
+        refused = await http.post("/v1/sessions", json={"cwd": str(tmp_path)})
+        assert refused.status_code == 400
+        assert "Idempotency-Key" in refused.json()["detail"]
 
 
 async def test_prompt_is_answered_with_its_turn(tmp_path: Path) -> None:

@@ -111,7 +111,9 @@ async def test_users_change_is_left_and_named(repository: Project, last: Answer)
         assert undone.remarks[0] == (
             "changed while the turn ran, but not by its calls, so left as they are: a.txt, b/new.txt"
         )
-        during = ("known only to have changed while `echo n > n.txt` ran: n.txt",) if last is not WRITES_N else ()
+        during = (
+            ("changed while `echo n > n.txt` ran, perhaps by another program: n.txt",) if last is not WRITES_N else ()
+        )
         assert undone.remarks[1:] == during
         assert (here.text("a.txt"), here.text("b/new.txt")) == ("user\n", "user\n")
         assert (await here.session.files.redo()).files == ("m.txt", "n.txt")
@@ -188,7 +190,7 @@ async def test_other_sessions_work_is_left_and_named(repository: Project, report
             assert undone.files == ("slow.txt",)
             assert undone.remarks == (
                 "changed by another session while the turn ran, so left as they are: b/other.txt",
-                "known only to have changed while `slow` ran: slow.txt",
+                "changed while `slow` ran, perhaps by another program: slow.txt",
             )
         else:
             with pytest.raises(UndoConflict, match=r"b/other\.txt: by another session"):
@@ -330,7 +332,7 @@ async def test_users_change_between_two_calls_of_a_step_is_a_conflict(repository
         undone = await session.files.undo(force=True)
         assert undone.files == ("m.txt", "u.txt")
         assert "redo or restore brings that back: u.txt" in undone.remarks[0]
-        assert undone.remarks[1] == "known only to have changed while `echo m > m.txt` ran: m.txt"
+        assert undone.remarks[1] == "changed while `echo m > m.txt` ran, perhaps by another program: m.txt"
 
 
 @pytest.mark.parametrize("reports", [True, False])

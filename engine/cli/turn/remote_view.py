@@ -72,7 +72,8 @@ class RemoteView:
         self._is_attached = False
         self._is_idle = False
         self._has_unknown = False
-        self._started = time.monotonic()
+        # None: the turn began before this came to it.
+        self._started: float | None = None
         self._code: int | None = None
         self._failure: EngineError | None = None
         self._dialogue: RemoteDialogue | None = None
@@ -171,10 +172,11 @@ class RemoteView:
     def _remark(self, item: SessionHead | Offline | Online | Elided | Unknown) -> str:
         match item:
             case SessionHead():
-                is_news = item.parked and not self._is_attached
-                return (
-                    "its turn waits for an answer, and no engine runs it: --resume goes on with it" if is_news else ""
-                )
+                if not item.parked:
+                    return ""
+                if item.asked:
+                    return "its turn waits for an answer, and no engine runs it: --resume goes on with it"
+                return "its turn was interrupted, as no engine runs it: your next message ends it and begins a new one"
             case Offline():
                 return "the connection is lost; trying again"
             case Online():
@@ -203,7 +205,8 @@ class RemoteView:
         if result.stop_reason == "aborted":
             line = f"cancelled: {self._tally.states or 'no call was made'}"
         else:
-            line = closing_line(result, self._tally, time.monotonic() - self._started)
+            seconds = None if self._started is None else time.monotonic() - self._started
+            line = closing_line(result, self._tally, seconds)
         self._note(line)
         if not self._stays:
             self._code = exit_code(result, None)
@@ -259,7 +262,8 @@ class RemoteView:
 def _heading(state: SessionState) -> str:
     name = escape_on_one_line(state.title or state.context.cwd)
     status = "waits for an answer" if isinstance(state.status, Waiting) else "is working" if state.turn else "is idle"
-    return f"session {state.session_id} ({name}) {status}; {len(state.transcript)} messages"
+    count = len(state.transcript)
+    return f"session {state.session_id} ({name}) {status}; {count} {'message' if count == 1 else 'messages'}"
 
 
 def _events_so_far(state: SessionState, step: OpenStep) -> Iterator[ev.Durable | ev.Live]:

@@ -257,6 +257,8 @@ class Renderer:
                 has_status = text.lower().startswith(settlement.status)
                 return self.symbols.failed, text if has_status else f"{settlement.status}: {text}"
             case "aborted":
+                if settlement.reason == "interrupted_by_crash":
+                    return self.symbols.stopped, "aborted: the engine's process ended; what it did is not known"
                 reason = (settlement.reason or "cancelled").replace("_", " ")
                 unknown = ", would not stop" if settlement.outcome_unknown else ""
                 return self.symbols.stopped, f"aborted: {reason}{unknown}"

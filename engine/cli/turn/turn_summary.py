@@ -104,13 +104,13 @@ def state_of(settlement: Settlement) -> str:
         return "failed" if settlement.failed else "completed"
     if settlement.status == "aborted" and settlement.reason == "not_executed":
         return "not executed"
-    if settlement.status == "aborted" and settlement.outcome_unknown:
+    if settlement.status == "aborted" and settlement.outcome_unknown and settlement.reason != "interrupted_by_crash":
         return "would not stop"
     return settlement.status
 
 
-def closing_line(result: TurnResult, tally: Tally, seconds: float) -> str:
-    """Return the last line about a turn that was not cancelled."""
+def closing_line(result: TurnResult, tally: Tally, seconds: float | None) -> str:
+    """Return the last line about a turn that was not cancelled; None: nobody measured how long it took."""
     used = [
         counted(result.steps, "step"),
         counted(len(tally.settled), "call"),
@@ -119,12 +119,12 @@ def closing_line(result: TurnResult, tally: Tally, seconds: float) -> str:
         *([f"${result.cost:.4f}"] if result.cost else []),
     ]
     if result.stop_reason == "completed":
-        return f"completed in {duration(seconds)}: {', '.join(used)}"
+        return f"completed{'' if seconds is None else f' in {duration(seconds)}'}: {', '.join(used)}"
     reason = result.stop_reason.replace("_", " ")
     # A provider's message may hold anything, even escape sequences for a terminal.
     detail = escape_control_chars(result.detail).rstrip(". ")
     happened = f"{reason}: {detail}." if detail else f"{reason}."
-    line = f"stopped after {duration(seconds)} ({', '.join(used)}): {happened}"
+    line = f"stopped{'' if seconds is None else f' after {duration(seconds)}'} ({', '.join(used)}): {happened}"
     return f"{line} {ADVICE[result.stop_reason]}".rstrip()
 
 

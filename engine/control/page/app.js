@@ -195,7 +195,7 @@ class App {
 
   #lineText() {
     // A key dies with its server, so this is what a restart looks like.
-    if (this.state === "refused") return "This page is signed out: the server was restarted, or the key was revoked or is too old. `engine serve --open` opens it again.";
+    if (this.state === "refused") return "This page is signed out: the server was restarted, its token was revoked, or 12 hours have passed. Run “engine serve --open” to open it again.";
     if (this.state === "offline") {
       const since = new Date(this.details.since).toLocaleTimeString();
       const left = Math.max(0, Math.ceil((this.details.retryAt - Date.now()) / 1000));
@@ -267,9 +267,7 @@ class App {
       return;
     }
     replace(this.main, this.view.node);
-    // On a phone the focus would bring up the keyboard.
-    if (matchMedia("(min-width: 760px) and (not (pointer: coarse))").matches) this.view.composer.field.focus();
-    else this.view.title.focus();
+    this.view.focusField();
   }
 
   #welcome() {
@@ -373,7 +371,7 @@ class App {
       choice("theme", "Colours", [["auto", "As the system"], ["light", "Light"], ["dark", "Dark"]]),
       choice("speech", "What screen readers are told of turns", [["nothing", "Questions only"], ["ends", "Their beginning and end"], ["sentences", "The answer too, in whole sentences"]]),
       h("fieldset", { class: "setting" }, h("legend", {}, "Keys"), h("label", { class: "choice" }, letters, h("span", {}, "Single letters are keys"))),
-      h("p", { class: "hint" }, `Server ${visible(this.client?.server?.server?.version ?? "")}. These settings stay on this machine; nothing else does.`),
+      h("p", { class: "hint" }, `Server ${visible(this.client?.server?.server?.version ?? "")}. These settings are kept in this browser.`),
       h("div", { class: "dialog-actions" }, button("Keys", { onClick: () => (close(), this.showHelp()) }), button("Close", { kind: "primary", onClick: () => close() })),
     ]);
   }

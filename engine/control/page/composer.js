@@ -301,7 +301,8 @@ export class Composer {
   }
 
   #drawQueued(node, entry) {
-    const text = entry.message.parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
+    // What the user wrote: the model gets a message for the running turn with words of the engine around it.
+    const text = entry.message.display ?? entry.message.parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
     if (node.dataset.text === text && node.dataset.mode === entry.mode) return;
     node.dataset.text = text;
     node.dataset.mode = entry.mode;

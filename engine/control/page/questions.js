@@ -29,12 +29,15 @@ export class Questions {
   /** Show the open questions, and who else looks at them. */
   update(asked, clients) {
     const known = new Set(this.cards.keys());
+    const hasFocus = this.node.contains(document.activeElement);
     this.node.hidden = asked.length === 0;
     reconcile(
       this.node,
       asked.map((question) => question.request_id),
       (id) => this.#card(asked.find((question) => question.request_id === id)).node,
     );
+    // Else what is typed next would be taken for single keys.
+    if (hasFocus && !this.node.contains(document.activeElement)) this.context.focusField();
     for (const id of known) {
       if (asked.some((question) => question.request_id === id)) continue;
       this.cards.get(id).close();

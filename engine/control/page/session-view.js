@@ -68,12 +68,20 @@ export class SessionView {
     this.composer.update();
   }
 
+  /** Move the focus to where messages are written; on a phone that would bring up the keyboard, so the title gets it. */
+  focusField() {
+    if (matchMedia("(min-width: 760px) and (not (pointer: coarse))").matches) this.composer.field.focus();
+    else this.title.focus();
+  }
+
   async #run() {
     try {
       await this.log.run();
     } catch (error) {
       if (this.isClosed) return;
       this.failure = error;
+      // The line at the top of the page says that, and what to do.
+      if (error.kind === "refused") return;
       const text = error.kind === "not_found" ? "This session does not exist, or was removed." : error.message;
       replace(this.banner, problem(text, h("a", { class: "button quiet", href: "#/" }, "All sessions")));
     }
@@ -271,7 +279,7 @@ export class SessionView {
       announce(done);
       const text = (result.inputs ?? []).flatMap((input) => input.parts).filter((part) => part.type === "text").map((part) => part.text).join("\n\n");
       if (method === "undo" && text && !this.composer.field.value.trim()) this.composer.putBack(text);
-      if (result.remarks?.length) this.say(result.remarks.join(" "));
+      if (result.remarks?.length) this.say(`${done}. Note: ${result.remarks.join("; ")}.`);
     };
     try {
       await run(false);

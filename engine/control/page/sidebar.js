@@ -22,7 +22,7 @@ export class Sidebar {
   }
 
   #build() {
-    this.search = h("input", { type: "search", class: "search", placeholder: "Search what was said", "aria-label": "Search sessions", autocomplete: "off" });
+    this.search = h("input", { type: "search", class: "search", placeholder: "Search messages", "aria-label": "Search sessions", autocomplete: "off" });
     this.search.addEventListener("input", () => {
       clearTimeout(this.searching);
       this.searching = setTimeout(() => this.#search(), SEARCH_MS);

@@ -43,13 +43,13 @@ const ABORTS = {
   cancelled: "cancelled",
   timeout: "timed out",
   not_executed: "never ran",
-  interrupted_by_crash: "cut off by a crash",
 };
 
 /** Return the state of a call in a word or two, and the icon that goes with it. */
 export function callState(call, { isWaiting = false, isEnding = false } = {}) {
   const { settlement } = call;
   if (settlement) {
+    if (settlement.reason === "interrupted_by_crash") return { text: "cut off by a crash: outcome unknown", tone: "bad", icon: "warning" };
     if (settlement.outcome_unknown) return { text: "did not stop: outcome unknown", tone: "bad", icon: "warning" };
     if (settlement.status === "aborted") return { text: ABORTS[settlement.reason] ?? "aborted", tone: "neutral", icon: "ending" };
     if (settlement.status === "denied") return { text: "not allowed", tone: "neutral", icon: "denied" };

@@ -41,6 +41,11 @@ class Method:
         """Whether it has an idempotency key."""
         return any(field.name == "key" for field in attrs.fields(self.params))
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether it does nothing without an idempotency key."""
+        return any(field.name == "key" and field.default is attrs.NOTHING for field in attrs.fields(self.params))
+
 
 # What any method may answer.
 COMMON_ERRORS: Final = ("params", "internal", "overloaded", "not_ready", "forbidden", "cancelled", "store")
@@ -74,7 +79,7 @@ METHODS: Final[Mapping[str, Method]] = {
             "session.search",
             se.SessionSearchParams,
             se.SessionSearchResult,
-            "Search what was said in sessions.",
+            "Search the messages of sessions.",
             "read",
             ("unsupported",),
         ),

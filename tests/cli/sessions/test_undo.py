@@ -83,7 +83,7 @@ def test_turn_is_diffed_undone_and_redone(kept: Kept) -> None:
     assert "new: bin\n" in shown
     assert kept.sessions("undo", kept.session_id) == (
         "undone: Change it.\nrestored: a.txt\nrestored: b.txt\nrestored: bin\n"
-        "known only to have changed while `echo two > a.txt; printf 'x\\033[31m\\n' …` ran: a.txt, b.txt, bin\n"
+        "changed while `echo two > a.txt; printf 'x\\033[31m\\n' …` ran, perhaps by another program: a.txt, b.txt, bin\n"
     )
     assert sorted(path.name for path in kept.root.iterdir()) == ["a.txt"]
     assert (kept.root / "a.txt").read_text() == "one\n"

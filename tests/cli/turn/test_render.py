@@ -196,6 +196,10 @@ def test_a_call_ends_the_open_line_of_text() -> None:
             Settlement(status="aborted", text="", reason="cancelled", outcome_unknown=True),
             "■ t     v  aborted: cancelled, would not stop",
         ),
+        (
+            Settlement(status="aborted", text="", reason="interrupted_by_crash", outcome_unknown=True),
+            "■ t     v  aborted: the engine's process ended; what it did is not known",
+        ),
     ],
 )
 def test_how_a_call_ended(settlement: Settlement, line: str) -> None:

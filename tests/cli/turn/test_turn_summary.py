@@ -3,6 +3,7 @@
 import attrs
 import pytest
 
+from engine.cli.terminal.exit_codes import MEANINGS
 from engine.cli.turn.turn_summary import ADVICE, Tally, closing_line, exit_code, state_of
 from engine.core.events import STOP_REASONS, CallAnnounced, CallSettled, StopReason, TurnResult
 from engine.core.ids import CallId, MessageId, PartId, SessionId
@@ -34,6 +35,7 @@ WAITED = Settlement(status="aborted", text="", reason="not_executed")
         (FAILED, "failed"),
         (ABORTED, "aborted"),
         (UNKNOWN, "would not stop"),
+        (Settlement(status="aborted", text="", reason="interrupted_by_crash", outcome_unknown=True), "aborted"),
         (WAITED, "not executed"),
         (Settlement(status="error", text=""), "error"),
         (Settlement(status="denied", text=""), "denied"),
@@ -72,8 +74,10 @@ def test_empty_tally() -> None:
 def test_every_stop_reason_has_its_advice_and_code(reason: StopReason) -> None:
     line = closing_line(TurnResult(stop_reason=reason, detail="the detail"), Tally(), 1)
     assert ADVICE[reason] in line
-    assert exit_code(TurnResult(stop_reason=reason), None) == (0 if reason == "completed" else 1)
-    assert exit_code(TurnResult(stop_reason=reason), 15) == {"completed": 0, "aborted": 143}.get(reason, 1)
+    code = exit_code(TurnResult(stop_reason=reason), None)
+    assert (code == 0) == (reason == "completed")
+    assert code in MEANINGS
+    assert exit_code(TurnResult(stop_reason=reason), 15) == (143 if reason == "aborted" else code)
 
 
 def test_the_line_of_a_turn_that_completed() -> None:
@@ -81,6 +85,7 @@ def test_the_line_of_a_turn_that_completed() -> None:
     tally = Tally()
     tally.feed(settled("a", DONE))
     assert closing_line(result, tally, 8.21) == "completed in 8.2 s: 3 steps, 1 call, 12,345 tokens, $0.0123"
+    assert closing_line(result, tally, None) == "completed: 3 steps, 1 call, 12,345 tokens, $0.0123"
     cached = attrs.evolve(result, usage=Usage(input=1_000, cache_read=8_000, cache_write=1_000, output=345))
     assert "10,345 tokens (80% of the prompts from the cache), $" in closing_line(cached, tally, 8.21)
 

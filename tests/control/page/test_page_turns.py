@@ -52,6 +52,8 @@ async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> N
         assert (shown.project / "a.py").read_text() == "x = 1\n"
         assert "(1)" in await page.js("document.title")
         await answer(shown, "Allow once")
+        # What is typed next is a message, and no single key of the page.
+        await page.wait("document.activeElement.matches('.composer-field')")
         await page.text("Done")
         assert (shown.project / "a.py").read_text() == "x = 2\n"
         assert await page.js("document.querySelector('.markdown table').rows.length") == 2
@@ -189,6 +191,8 @@ async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
         await page.type("Then the docs.")
         await page.key("Control+Enter")
         await page.wait("document.querySelectorAll('.queued-entry').length === 2")
+        # As it was written, without the words that the model gets around it.
+        assert await page.js("document.querySelector('.queued-text').textContent") == "Only the tests."
         # A queued message can be taken back, and sent again.
         await page.click(".queued-entry:last-child button", "Edit")
         await page.wait("document.querySelector('.composer-field').value === 'Then the docs.'")
@@ -322,6 +326,7 @@ async def test_restarted_server_needs_a_new_link(tmp_path: Path, browser_address
             await page.text("This page is signed out: the server was restarted")
             # What was there can still be read, and the key that is worth nothing any more is forgotten.
             await page.text("Still here.")
+            await page.gone("Authorization")
             assert await page.js("sessionStorage.getItem('engine.key')") is None
             assert len([each for each in page.requests if each.endswith("/v1/ticket")]) < 20
         page.errors.clear()

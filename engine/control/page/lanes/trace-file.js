@@ -12,7 +12,7 @@ async function showTrace() {
   view.feed(events);
   const { begin } = view.model;
   const facts = [];
-  if (begin !== null) facts.push(`Begun ${new Date(begin * 1000).toLocaleString()}`);
+  if (begin !== null) facts.push(`Started ${new Date(begin * 1000).toLocaleString()}`);
   if (view.model.isOpen) facts.push(`not over when this was written, ${new Date(data.at * 1000).toLocaleString()}`);
   if (data.left_out) facts.push(`the first ${data.left_out.toLocaleString("en")} events had no room and are left out`);
   document.getElementById("facts")?.append(h("span", {}, facts.join(" · ")));
