@@ -49,10 +49,29 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     second.read_until("waits for an answer")
     second.read_until("once (o)")
     second.type("o\n")
-    second.read_until("completed in")
+    # It joined a turn that ran, and does not know how long.
+    second.read_until("completed: 2 steps")
     second.type("\x03")
     assert second.wait() == 0
     assert "detached" in second.output
+
+
+@pytest.mark.slow
+def test_message_after_a_killed_server_begins_a_turn(engine: Start, server: Command, runtime: str) -> None:
+    prompt = engine("attach", "--prompt", "bash sleep 60", XDG_RUNTIME_DIR=runtime)
+    prompt.read_until("I'll run it.")
+    session_id = re.findall(r"ses_\w+", prompt.output)[0]
+    working = engine("attach", session_id, terminal=True, XDG_RUNTIME_DIR=runtime)
+    working.read_until("running")
+    server.send(signal.SIGKILL)
+    server.wait()
+    successor = engine("serve", XDG_RUNTIME_DIR=runtime)
+    successor.read_until("Ctrl-C ends it")
+    working.read_until("its turn was interrupted")
+    working.type("go on\n")
+    working.read_until("completed in")
+    assert "not sent" not in working.output
+    assert "the engine's process ended" in working.output
 
 
 @pytest.mark.slow

@@ -70,6 +70,7 @@ class RemoteView:
         self._tally = Tally()
         self._turn_id: TurnId | None = None
         self._is_attached = False
+        self._is_interrupted = False
         self._is_idle = False
         self._has_unknown = False
         # None: the turn began before this came to it.
@@ -172,10 +173,12 @@ class RemoteView:
     def _remark(self, item: SessionHead | Offline | Online | Elided | Unknown) -> str:
         match item:
             case SessionHead():
+                self._is_interrupted = item.parked and not item.asked
                 if not item.parked:
                     return ""
                 if item.asked:
                     return "its turn waits for an answer, and no engine runs it: --resume goes on with it"
+                self._turn_id = None
                 return "its turn was interrupted, as no engine runs it: your next message ends it and begins a new one"
             case Offline():
                 return "the connection is lost; trying again"
@@ -224,7 +227,8 @@ class RemoteView:
     def _show_state(self, resync: Resync) -> None:
         """Show a snapshot: at first, what the session does; later, what may be missing above."""
         state = resync.state
-        self._turn_id = None if state.turn is None else state.turn.turn_id
+        # A turn that no engine runs takes no messages: the next one begins a turn, which ends it.
+        self._turn_id = None if state.turn is None or self._is_interrupted else state.turn.turn_id
         if self._is_attached:
             self._screen.show(resync)
             self._ask(resync)
@@ -234,6 +238,9 @@ class RemoteView:
             for event in _events_so_far(state, state.turn.step):
                 self._tally.feed(event)
                 self._screen.show(event)
+            if state.turn.step.calls:
+                # The text before them is over: below an open line, what runs would not be shown.
+                self._screen.add_lines("")
         if resync.open_questions and self._keyboard is None:
             self._note_question()
 
