@@ -57,7 +57,7 @@ def test_question_shows_command_and_further_rights(engine: Start, tmp_path: Path
     assert "● Allow bash to run this command?\r\n    echo x > ../out-of-here\r\n" in command.output
     assert f"    also: edit {out}, outside {out}\r\n" in re.sub(r"\r\n(?=\S)", "", command.output)
     command.type("r\n")
-    assert command.wait() == 1
+    assert command.wait() == 3
     assert not out.exists()
 
 
@@ -70,7 +70,7 @@ def test_question_explains_opaque_commands(engine: Start) -> None:
     command.output = ""
     command.read_until(PROMPT)
     command.type("no\n")
-    assert command.wait() == 1
+    assert command.wait() == 3
 
 
 def test_an_always_for_this_session_is_not_kept(engine: Start, tmp_path: Path) -> None:
@@ -140,24 +140,25 @@ def test_invalid_grants_file_is_reported(engine: Start, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "runs"),
+    ("flags", "code"),
     [
-        ((), False),
-        (("--profile", "auto-edit", "--sandbox", "off"), False),
-        (("--profile", "full"), True),
-        (("--profile", "read-only"), False),
-        (("--yes",), True),
-        (("--rule", "allow bash touch *"), True),
-        (("--rule", "allow bash touch *", "--rule", "deny bash touch x"), False),
-        (("--yes", "--rule", "deny bash touch *"), False),
-        (("--yes", "--rule", "ask bash touch *"), False),
-        (("--yes", "--unattended", "rules"), False),
-        (("--rule", "allow bash touch *", "--rule", "allow edit x", "--unattended", "rules"), True),
+        ((), 3),
+        (("--profile", "auto-edit", "--sandbox", "off"), 3),
+        (("--profile", "full"), 0),
+        # Denied by a rule, not for lack of a user: nobody has to be asked.
+        (("--profile", "read-only"), None),
+        (("--yes",), 0),
+        (("--rule", "allow bash touch *"), 0),
+        (("--rule", "allow bash touch *", "--rule", "deny bash touch x"), None),
+        (("--yes", "--rule", "deny bash touch *"), None),
+        (("--yes", "--rule", "ask bash touch *"), 3),
+        (("--yes", "--unattended", "rules"), 3),
+        (("--rule", "allow bash touch *", "--rule", "allow edit x", "--unattended", "rules"), 0),
     ],
 )
-def test_unattended_permissions(engine: Start, tmp_path: Path, flags: Sequence[str], *, runs: bool) -> None:
-    ran(engine, "bash touch x", *flags)
-    assert (tmp_path / "x").exists() == runs
+def test_unattended_permissions(engine: Start, tmp_path: Path, flags: Sequence[str], code: int | None) -> None:
+    ran(engine, "bash touch x", *flags, code=code or 0)
+    assert (tmp_path / "x").exists() == (code == 0)
 
 
 def test_yes_lifts_no_deny_of_the_user(engine: Start, tmp_path: Path, config: Path) -> None:
@@ -169,19 +170,19 @@ def test_yes_lifts_no_deny_of_the_user(engine: Start, tmp_path: Path, config: Pa
 
 def test_project_rules_need_trust_except_denials(engine: Start, tmp_path: Path, config: Path) -> None:
     ruled(tmp_path / ".engine" / "config.toml", "allow bash touch *", "deny bash touch secret")
-    ran(engine, "bash touch x")
+    ran(engine, "bash touch x", code=3)
     assert not (tmp_path / "x").exists()
     ran(engine, "bash touch secret", "--yes")
     assert not (tmp_path / "secret").exists()
     ran(engine, "bash touch x", "--trust")
     assert (tmp_path / "x").exists()
-    ran(engine, "bash touch y")
+    ran(engine, "bash touch y", code=3)
     assert not (tmp_path / "y").exists()
     assert said(engine, "trust") == f"{tmp_path} is trusted\n"
     ran(engine, "bash touch y")
     assert (tmp_path / "y").exists()
     assert said(engine, "distrust") == f"{tmp_path} is trusted no longer\n"
-    ran(engine, "bash touch z")
+    ran(engine, "bash touch z", code=3)
     assert not (tmp_path / "z").exists()
 
 
