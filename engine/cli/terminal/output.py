@@ -98,9 +98,7 @@ class Output:
             # One write for everything pending: events come faster than a terminal draws.
             data = self._take().encode(self.encoding, "replace")
             if self._fd is not None and self.failure is None and data:
-                self.failure = await to_thread(_write_all, self._fd, data)
-                if self.failure is not None:
-                    self._on_failure()
+                self._fail(await to_thread(_write_all, self._fd, data))
 
     async def watch_reader(self) -> None:
         """Notice that the reader of a pipe has gone, also while nothing is written. Always a checkpoint."""
@@ -109,13 +107,17 @@ class Output:
             return
         # The end that is written to never has anything to read; it counts as readable once the other end is closed.
         await trio.lowlevel.wait_readable(self._fd)
-        if self.failure is None:
-            self.failure = BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
-            self._on_failure()
+        self._fail(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     async def drain(self) -> None:
         """Wait until all is written. Always a checkpoint."""
         await self._all_written.wait()
+
+    def _fail(self, failure: OSError | None) -> None:
+        """Note the first failure: a write that has succeeded meanwhile does not undo it."""
+        if failure is not None and self.failure is None:
+            self.failure = failure
+            self._on_failure()
 
     def _add(self, text: str) -> None:
         self._pending.append(text)
