@@ -56,9 +56,9 @@ async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> N
         await page.wait("document.activeElement.matches('.composer-field')")
         await page.text("Done")
         assert (shown.project / "a.py").read_text() == "x = 2\n"
-        assert await page.js("document.querySelector('.markdown table').rows.length") == 2
+        await page.wait("document.querySelector('.markdown table')?.rows.length === 2")
         await page.wait("document.querySelector('.code-block .code-number')?.textContent === '1'")
-        assert await page.js("document.querySelectorAll('.question').length") == 0
+        await page.wait("document.querySelectorAll('.question').length === 0")
         await page.click("summary", "edit")
         await page.text("Allowed once")
         await page.click(".end-actions button", "Changes")
