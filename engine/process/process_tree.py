@@ -110,7 +110,9 @@ class Leftovers:
         matching = [entry for entry in others if entry.process in self._seen or has_marker(entry, self._matches)]
         # Each call starts a session, so all processes in it belong to the call. (Session 0 is from outside our PID
         # namespace.) Another user's process could carry any marker, so its session is not trusted.
-        sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0}
+        # Nor is one whose leader lives and is none of the call's, or that is ours: the process was started in another way.
+        strangers = {entry.pid for entry in others if entry not in matching}
+        sessions = {entry.session for entry in matching if is_own(entry.pid)} - {0, os.getsid(0)} - strangers
         matching += [entry for entry in others if entry.session in sessions and entry not in matching]
         left = [entry.process for entry in with_descendants(matching, others)]
         self._seen |= frozenset(left)

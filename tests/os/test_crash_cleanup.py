@@ -193,3 +193,19 @@ def test_forged_marker_of_another_user_is_ignored() -> None:
             innocent.kill()
             for stray in find_marked(lambda mark: mark == forged):
                 os.kill(stray.pid, signal.SIGKILL)
+
+
+def test_others_in_the_same_session_are_left_alone() -> None:
+    """A call has a session of its own. A marked process that was started in another way has the session of its user."""
+    mark = f"{trees.MARKERS}shared"
+    script = f"{ENVIRONMENT_MARKER}={mark} sleep {trees.token()} & sleep {trees.token()} & echo ready; wait $!"
+    with subprocess.Popen(["bash", "-c", script], start_new_session=True, stdout=subprocess.PIPE, text=True) as shell:
+        try:
+            assert read_line(shell) == "ready"
+            while len(find_marked(mark.__eq__)) != 1:  # until its program is loaded
+                time.sleep(0.01)
+            assert trio.run(reap, mark.__eq__) == ()
+            assert find_marked(mark.__eq__) == []
+            assert shell.poll() is None
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)

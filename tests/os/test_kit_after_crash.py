@@ -31,7 +31,9 @@ def python(code: str) -> str:
 @pytest.fixture
 def leftover() -> Iterator[None]:
     """A process that a crashed engine has left: its marker names an owner that is gone."""
-    process = subprocess.Popen(["sleep", "60"], env={**os.environ, ENVIRONMENT_MARKER: python(OWNED)})
+    process = subprocess.Popen(
+        ["sleep", "60"], env={**os.environ, ENVIRONMENT_MARKER: python(OWNED)}, start_new_session=True
+    )
     yield
     process.kill()
     process.wait()
