@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Literal, Protocol, assert_never
@@ -66,7 +67,7 @@ class Answerable(Protocol):
 
 
 @attrs.define(eq=False, kw_only=True)
-class Dialogue:
+class Dialogue(ABC):
     """Reads the keyboard for one turn.
 
     Questions are shown one at a time. What was typed before a question appeared
@@ -167,9 +168,9 @@ class Dialogue:
             else:
                 await self.handle_line(line)
 
+    @abstractmethod
     async def handle_line(self, line: str) -> None:
         """Handle a line that answers no question. A checkpoint."""
-        raise NotImplementedError
 
     def _show(self) -> None:
         if self._is_closed:  # `run` rejects it instead
