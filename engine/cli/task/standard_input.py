@@ -7,8 +7,8 @@ pipe gets some seconds to send its first byte; once it has sent one, it is read 
 
 from __future__ import annotations
 
+import math
 import os
-import select
 import stat
 import sys
 import time
@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 import attrs
 
+from engine.cli.task.wait_readable import wait_readable
 from engine.cli.terminal.standard_streams import print_error
 from engine.core.errors import ConfigError
 
@@ -64,11 +65,10 @@ def read_stdin(policy: StdinPolicy, *, limit: int = MAX_BYTES) -> StandardInput:
 
 def _has_begun(descriptor: int, *, waits: bool) -> bool:
     """Wait for the first byte or the end; return whether one came."""
-    if select.select([descriptor], [], [], _NOTICE_AFTER)[0]:
+    if wait_readable(descriptor, _NOTICE_AFTER):
         return True
     print_error("engine: waiting for standard input (--stdin=skip does not read it)")
-    rest = None if waits else FIRST_BYTE_WITHIN - _NOTICE_AFTER
-    return bool(select.select([descriptor], [], [], rest)[0])
+    return wait_readable(descriptor, math.inf if waits else FIRST_BYTE_WITHIN - _NOTICE_AFTER)
 
 
 def _read_all(descriptor: int, limit: int) -> bytes:
@@ -76,7 +76,7 @@ def _read_all(descriptor: int, limit: int) -> bytes:
     chunks: list[bytes] = []
     total, next_notice = 0, time.monotonic() + _NOTICE_EVERY
     while True:
-        if not select.select([descriptor], [], [], max(0.0, next_notice - time.monotonic()))[0]:
+        if not wait_readable(descriptor, next_notice - time.monotonic()):
             print_error(f"engine: reading standard input ({total:,} bytes so far)")
             next_notice = time.monotonic() + _NOTICE_EVERY
             continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
 from engine.permission.paths.secret_search import names_secret_file
@@ -18,6 +20,7 @@ from engine.session.attachments import LARGEST, attachment, media_type_of
 # A longer text is shown by its head and its tail: the model can read the rest with its tools.
 MAX_TEXT_BYTES: Final = 256 * 1024
 _MAX_ENTRIES: Final = 500
+_CHUNK: Final = 65_536
 _MENTION: Final = re.compile(r'(?<![\w\\@])@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"@]+))(?P<after>:\d+(?:-\d+)?)?')
 _LINES: Final = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _PUNCTUATION: Final = ".,;:!?)]}'\""
@@ -119,13 +122,33 @@ def load_file(name: str, folder: Path) -> TaskPart:
             raise ConfigError(
                 f"can't attach {name}: {'it is no ordinary file' if path.exists() else 'No such file or directory'}"
             )
-        with path.open("rb") as file:
-            # One byte more than allowed shows that it is too large, without reading gigabytes.
-            data = file.read(LARGEST + 1)
+        # One byte more than allowed shows that it is too large, without reading gigabytes.
+        data = _read_pipe(path, LARGEST + 1) if path.is_fifo() else _read_file(path, LARGEST + 1)
         size = max(len(data), path.stat().st_size)
     except OSError as error:
         raise ConfigError(f"can't attach {name}: {error.strerror or error}") from error
     return from_bytes(data, name, size, lines=(first, last))
+
+
+def _read_file(path: Path, limit: int) -> bytes:
+    with path.open("rb") as file:
+        return file.read(limit)
+
+
+def _read_pipe(path: Path, limit: int) -> bytes:
+    """Read a named pipe to its end, or to *limit*; it may never get a writer, and Ctrl-C must end that, too."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        chunks: list[bytes] = []
+        while limit > 0 and wait_readable(descriptor, math.inf):
+            chunk = os.read(descriptor, min(limit, _CHUNK))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            limit -= len(chunk)
+        return b"".join(chunks)
+    finally:
+        os.close(descriptor)
 
 
 def from_bytes(data: bytes, name: str, size: int, *, lines: tuple[int, int | None] = (1, None)) -> TaskPart:

@@ -1,5 +1,7 @@
 """The input of a task: words, standard input, and the files that the words name."""
 
+import _thread
+import math
 import os
 import threading
 import time
@@ -10,6 +12,7 @@ import pytest
 from engine.cli.task.standard_input import StandardInput
 from engine.cli.task.task_files import MAX_TEXT_BYTES, find_mentions, load_file
 from engine.cli.task.task_input import build_input
+from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
 from engine.core.messages import FilePart
 
@@ -114,3 +117,28 @@ def test_pipe_is_read(folder: Path) -> None:
     thread.start()
     assert "     1\tfrom a pipe\n" in load_file("pipe", folder).text
     thread.join()
+
+
+@pytest.mark.parametrize("has_writer", [False, True])
+def test_signal_just_before_reading_a_pipe_ends_it(folder: Path, has_writer: bool) -> None:
+    os.mkfifo(folder / "pipe")
+    writer = os.open(folder / "pipe", os.O_RDWR) if has_writer else -1
+    # It sets Python's flag without interrupting a system call, as a signal does that comes just before the call.
+    timer = threading.Timer(0.1, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        load_file("pipe", folder)
+    timer.join()
+    if has_writer:
+        os.close(writer)
+
+
+def test_signal_just_before_reading_standard_input_ends_it() -> None:
+    reader, writer = os.pipe()
+    timer = threading.Timer(0.1, _thread.interrupt_main)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        wait_readable(reader, math.inf)
+    timer.join()
+    os.close(reader)
+    os.close(writer)
