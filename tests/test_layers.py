@@ -203,7 +203,7 @@ PURE = (
 )
 
 # What pure logic may import from outside the engine, besides the standard library.
-PURE_DEPENDENCIES = frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz", "yaml"})
+PURE_DEPENDENCIES = frozenset({"attrs", "cattrs", "tree_sitter", "tree_sitter_bash", "rapidfuzz", "wcwidth", "yaml"})
 CORE_DEPENDENCIES = frozenset(
     {
         "attrs",
@@ -216,6 +216,7 @@ CORE_DEPENDENCIES = frozenset(
         "tree_sitter_bash",
         "trio",
         "trio_websocket",
+        "wcwidth",
         "wsproto",
         "yaml",
     }
