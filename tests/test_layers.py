@@ -82,6 +82,7 @@ LAYERS = (
     "cli.flags",
     "cli.task",
     "cli.turn",
+    "cli.command_table",
     "cli",
     "cli.sessions",
     "",

@@ -1,7 +1,7 @@
 """The command line: `engine COMMAND …`.
 
-Each command is a module of its own, imported when it is called, so that
-`engine --version` costs no more than starting Python.
+Each command is a module of its own, imported when it is called, so that `engine --version` costs no more than starting
+Python. What the commands are, with all their flags, is in `engine.cli.command_table`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
+from engine.cli.command_table.command_list import COMMANDS
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.core.version import __version__
 
@@ -16,62 +17,122 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-USAGE = f"""\
-engine {__version__}: a coding agent that can be cancelled at any instant.
+    from engine.cli.command_table.command_spec import CommandSpec
 
-usage: engine COMMAND [ARGUMENTS]
-       engine --version | --help
-
-commands:
-  run          give the agent a task and watch it work
-  sessions     list, search, show, export, fork and delete sessions
-  stats        show tokens and money spent, by day, model, folder and session
-  trace        draw what ran when in a session, as one page for a browser
-  models       list the models you can use here, and what the others need
-  tools        list the tools that the model can call
-  agents       list agents and sub-agents
-  permissions  show, explain and check the rules; revoke grants; trust a folder
-  serve        serve sessions to clients over a WebSocket, HTTP or a Unix socket
-  attach       watch a session of a server, and talk to it
-  demo         see it work: offline, without a key, in a scratch folder
-
-`engine COMMAND --help` says more about a command.
-"""
-
-# Each of these modules has a function `main`. Names, not functions: importing all commands would slow each one down.
+# Commands that are not in the table yet.
 _MODULES: Mapping[str, str] = {
     "run": "engine.cli.run",
     "sessions": "engine.cli.sessions.dispatch",
     "stats": "engine.cli.sessions.stats",
     "trace": "engine.cli.sessions.trace",
-    "models": "engine.cli.models",
-    "tools": "engine.cli.tools",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",
     "attach": "engine.cli.attach",
     "demo": "engine.cli.demo",
 }
+_HELP = ("--help", "-h")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that *argv* names, by default the process's own arguments; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    first = arguments[0] if arguments else ""
+    first, *rest = arguments or [""]
     # By hand: importing argparse would take longer than printing the version.
     if first in {"--version", "-V"}:
-        return print_text(f"engine {__version__}\n")
-    if first in {"--help", "-h", "help"}:
-        return print_text(USAGE)
+        return _print_version(rest)
+    if first == "help":
+        first, rest = (rest[0], [*rest[1:], "--help"]) if rest else ("--help", [])
+    if first in _HELP:
+        return print_text(usage())
     # To standard error: a script that forgot the command must not take the usage for output.
     if not first:
-        print_error(USAGE.rstrip())
+        print_error(usage().rstrip())
         return 2
-    if first not in _MODULES:
-        print_error(f"engine: unknown command {first!r}; `engine --help` lists the commands")
+    if first not in COMMANDS:
+        print_error(_unknown_command(first))
         return 2
     try:
-        command: Callable[[list[str]], int] = import_module(_MODULES[first]).main
-        return command(arguments[1:])
+        return _run(first, rest)
     except KeyboardInterrupt:  # before the command catches signals, or after
         return 130
+
+
+def usage() -> str:
+    """Return the help of the program as a whole."""
+    width = max(map(len, COMMANDS))
+    lines = "".join(f"  {name:<{width}}  {summary}\n" for name, (_, _, summary) in COMMANDS.items())
+    return (
+        f"engine {__version__}: a coding agent that can be cancelled at any instant.\n\n"
+        "usage: engine COMMAND [ARGUMENTS]\n"
+        "       engine help [COMMAND]\n"
+        "       engine --version [--json]\n\n"
+        f"commands:\n{lines}\n"
+        "More about a command: engine help COMMAND\n"
+    )
+
+
+def _print_version(flags: list[str]) -> int:
+    if not flags:
+        return print_text(f"engine {__version__}\n")
+    if flags != ["--json"]:
+        print_error("engine --version takes no other flag than --json\nNext: engine --help")
+        return 2
+    # Imported here: these need more than printing a line does.
+    from engine.cli.version_record import version_record
+
+    return print_text(version_record())
+
+
+def _unknown_command(word: str) -> str:
+    """Return the message for a word that is no command; one with blanks is probably a task."""
+    import shlex
+
+    from engine.cli.flags.arg_types import similar_name_hint
+
+    command = f"engine run {shlex.quote(word)}" if " " in word and word.isprintable() else "engine --help"
+    return f"engine: unknown command {word!r}{similar_name_hint(word, COMMANDS)}\nNext: {command}"
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    """Run a command; its module, and those of its flags, are imported only now."""
+    if name in _MODULES:
+        old: Callable[[list[str]], int] = import_module(_MODULES[name]).main
+        return old(arguments)
+    from engine.cli.command_table.find_command import find_subcommand, load_spec
+    from engine.core.errors import ConfigError
+
+    spec = load_spec(name)
+    try:
+        spec, arguments = find_subcommand(spec, arguments)
+    except ConfigError as error:
+        print_error(f"engine {name}: {error}")
+        return 2
+    if not spec.run or not {*_HELP}.isdisjoint(arguments):
+        code = _help(spec, arguments)
+        if code is not None:
+            return code
+    module, _, function = spec.run.partition(":")
+    command: Callable[[list[str]], int] = getattr(import_module(module), function)
+    return command(arguments)
+
+
+def _help(spec: CommandSpec, arguments: list[str]) -> int | None:
+    """Print the help without importing the command; None if the arguments do not ask for it."""
+    from engine.cli.command_table.command_parser import parse_arguments
+    from engine.cli.terminal.exit_codes import run_command
+    from engine.core.errors import ConfigError
+
+    def run() -> int:
+        parse_arguments(spec, arguments)
+        raise ConfigError(f"the subcommand is missing\nNext: engine {spec.name} --help")
+
+    if not spec.run:
+        return run_command(spec.name, run)
+    try:
+        parse_arguments(spec, arguments)
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else 0
+    except ConfigError:  # the command reports it in its own way
+        return None
+    return None

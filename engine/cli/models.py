@@ -12,7 +12,8 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.flags.arg_types import add_config_flag, command_parser
+from engine.cli.command_table.command_parser import parse_arguments
+from engine.cli.command_table.model_commands import MODELS
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_text
@@ -35,7 +36,7 @@ _TIMEOUT: Final = 0.5
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    return run_command("models", lambda: _print_hosts(_parser().parse_args(arguments)))
+    return run_command("models", lambda: _print_hosts(parse_arguments(MODELS, arguments)))
 
 
 def _print_hosts(args: argparse.Namespace) -> int:
@@ -54,23 +55,6 @@ def _print_hosts(args: argparse.Namespace) -> int:
         )
     is_unusable = args.host is not None and bool(reports[0].why_not)
     return print_text(text) or (FAILED if is_unusable else DONE)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser(
-        "models",
-        "List the hosts (model providers) that can be used here, the limits and prices of their models, "
-        "and what the other hosts need.",
-        epilog="API keys come from the environment. They are not tested: only servers on this machine are contacted. "
-        "Exit codes: 0 listed, 1 HOST can't be used here, 2 wrong usage.",
-    )
-    parser.add_argument("host", nargs="?", metavar="HOST", help="show everything about one host")
-    parser.add_argument(
-        "--all", action="store_true", help="list every known model, also of hosts that can't be used here"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
-    add_config_flag(parser)
-    return parser
 
 
 def _encoding() -> str:

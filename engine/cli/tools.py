@@ -6,8 +6,10 @@ import argparse
 import json
 from collections.abc import Sequence
 
+from engine.cli.command_table.command_parser import parse_arguments
+from engine.cli.command_table.tool_commands import TOOLS
 from engine.cli.default_tools import default_tools
-from engine.cli.flags.arg_types import add_json_flag, command_parser, similar_name_hint
+from engine.cli.flags.arg_types import similar_name_hint
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import two_columns
@@ -16,15 +18,7 @@ from engine.tools.tool import Tool
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = command_parser(
-        "tools",
-        "List the tools that the model can call. With a NAME: show the tool's description and schema.",
-        epilog="Exit codes: 0 listed, 2 wrong usage.",
-    )
-    parser.add_argument("name", nargs="?", help="show this tool's description and schema")
-    parser.add_argument("--model", metavar="MODEL", help="only the tools for this model; default: all")
-    add_json_flag(parser)
-    return run_command("tools", lambda: _print_tools(parser.parse_args(arguments)))
+    return run_command("tools", lambda: _print_tools(parse_arguments(TOOLS, arguments)))
 
 
 def _print_tools(args: argparse.Namespace) -> int:

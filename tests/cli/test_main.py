@@ -1,13 +1,16 @@
 """`engine` itself: version, help, and words that are no command."""
 
+import json
 import subprocess
 import sys
 
 import pytest
 
 from engine.cli import main
+from engine.cli.command_table.command_list import COMMANDS
 from engine.core.version import __version__
 from tests.cli.processes import REPOSITORY
+from tests.test_imports import modules_after
 
 
 @pytest.mark.parametrize("flag", ["--version", "-V"])
@@ -32,18 +35,45 @@ def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.err.startswith(f"engine {__version__}:")
 
 
-@pytest.mark.parametrize("word", ["fly", "--fly", "RUN", "run.py", "../run", "\x1b[31m"])
-def test_an_unknown_command(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("word", "rest"),
+    [
+        ("fly", "\nNext: engine --help"),
+        ("--fly", "\nNext: engine --help"),
+        ("toolz", ": did you mean tools?\nNext: engine --help"),
+        ("../run", ": did you mean run?\nNext: engine --help"),
+        ("\x1b[31m", "\nNext: engine --help"),
+        ("fix the test", "\nNext: engine run 'fix the test'"),
+    ],
+)
+def test_an_unknown_command(word: str, rest: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2
     err = capsys.readouterr().err
-    assert err == f"engine: unknown command {word!r}; `engine --help` lists the commands\n"
+    assert err == f"engine: unknown command {word!r}{rest}\n"
     assert "\x1b" not in err
 
 
-@pytest.mark.parametrize("command", ["run", "models", "demo"])
+def test_the_version_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert (record["name"], record["version"], record["record_schema"]) == ("engine", __version__, 1)
+    assert main(["--version", "--jsn"]) == 2
+    assert "no other flag than --json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_helps(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    assert f"usage: engine {command}" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert f"usage: engine {command}" in text
+    assert main(["help", command]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_help_loads_no_command() -> None:
+    """Help comes from the table: neither the command nor Trio is needed for it."""
+    modules = modules_after("from engine.cli import main; main(['tools', '--help']); main(['help', 'models'])")
+    assert not {"trio", "httpx", "engine.cli.tools", "engine.cli.models"} & modules
 
 
 @pytest.mark.os

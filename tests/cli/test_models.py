@@ -116,8 +116,8 @@ async def test_every_model_of_every_host(env: dict[str, str]) -> None:
     ("arguments", "words"),
     [
         (["antropic"], "unknown host 'antropic': did you mean anthropic"),
-        (["--fly"], "unrecognized arguments: --fly"),
-        (["a", "b"], "unrecognized arguments: b"),
+        (["--fly"], "unknown flag: --fly"),
+        (["a", "b"], "too many arguments: b"),
         (["--config", "/nowhere/config.toml"], "the configuration file /nowhere/config.toml does not exist"),
     ],
 )

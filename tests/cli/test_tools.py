@@ -80,7 +80,7 @@ def test_tools_offered_to_a_model() -> None:
     ("arguments", "told"),
     [
         (["rread"], "engine tools: unknown tool 'rread': did you mean read?"),
-        (["--nonsense"], "unrecognized arguments"),
+        (["--nonsense"], "unknown flag: --nonsense"),
     ],
 )
 def test_wrong_usage(arguments: list[str], told: str) -> None:

@@ -1,0 +1,28 @@
+"""The commands, in the order of the help. It imports nothing: every start of the program reads it."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# The module of this folder that has the specification, its name there (both empty: the command still has a parser of its
+# own), and what the command does: at most 60 characters, a verb first.
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "run": ("", "", "give the agent a task and watch it work"),
+    "sessions": ("", "", "list, search, show, export, fork and delete sessions"),
+    "stats": ("", "", "show tokens and money spent, by day, model and session"),
+    "trace": ("", "", "draw what ran when in a session, as a web page"),
+    "models": ("model_commands", "MODELS", "list the models you can use here, and what others need"),
+    "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
+    "agents": ("", "", "list agents and sub-agents"),
+    "permissions": ("", "", "show, explain and check rules; revoke grants"),
+    "serve": ("", "", "serve sessions over a WebSocket, HTTP or a Unix socket"),
+    "attach": ("", "", "watch a session of a server, and talk to it"),
+    "demo": ("", "", "see it work: offline, without a key"),
+}
+
+
+def summary(name: str) -> str:
+    """Return what the command *name* does, in one line."""
+    return COMMANDS[name][2]

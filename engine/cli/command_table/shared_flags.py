@@ -1,0 +1,37 @@
+"""Flags of several commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.cli.command_table.command_spec import Flag
+from engine.cli.flags.arg_types import directory
+
+JSON: Final = Flag(names=("--json",), help="print JSON instead of text")
+CONFIG: Final = Flag(
+    names=("--config",),
+    value="FILE",
+    help="read this configuration file",
+    default_text="$ENGINE_CONFIG, or the user's own",
+    example="--config engine.toml",
+    completes="file",
+)
+CWD: Final = Flag(
+    names=("--cwd",),
+    value="DIR",
+    help="work in this directory",
+    parse=directory,
+    default=".",
+    default_text="this one",
+    example="--cwd ..",
+    completes="directory",
+)
+STORE: Final = Flag(
+    names=("--store",),
+    value="PLACE",
+    help="keep sessions in this file or database",
+    default_text="$ENGINE_STORE, or a file in the user's data folder",
+    detail="A file, the URL of a PostgreSQL database, or :memory: (nothing is saved).",
+    example="--store sessions.db",
+    completes="file",
+)
