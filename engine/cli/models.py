@@ -105,7 +105,7 @@ async def _probe(
 
     host_config = config.hosts.get(host.name)
     address = base_url_of(host, env, None if host_config is None else host_config.base_url)
-    address, auth = split_password(address, auth_of(host, env))
+    address, auth = split_password(address, auth_of(host, env, config.auth_file))
     endpoint = Endpoint(base_url=address, auth=auth, headers=public_headers(host))
     names = await list_models(endpoint, _TIMEOUT)
     if names is None:

@@ -50,6 +50,7 @@ class HostConfig(Value):
         base_url: its base URL.
         wire: its wire format.
         key: the environment variable with its API key; `""`: it needs none.
+        key_command: a program that prints the API key, and its arguments; used if nothing else has the key.
         auth: how the key is sent.
         path: the request's path below the base URL, if not the default.
         headers: additional headers; `$NAME` is replaced by that environment variable, and kept secret.
@@ -63,6 +64,7 @@ class HostConfig(Value):
     base_url: str | None = None
     wire: WireName | None = None
     key: str | None = None
+    key_command: tuple[str, ...] = ()
     auth: AuthKind | None = None
     path: str | None = None
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
@@ -76,6 +78,8 @@ class HostConfig(Value):
             if value is not None and value not in allowed:
                 raise ConfigError(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
         self._check_keys()
+        if self.key_command and not self.key_command[0]:
+            raise ConfigError("key_command must begin with the name of a program")
         if self.path and not self.path.startswith("/"):  # without the slash it would become part of the host's name
             raise ConfigError(f"path must begin with '/', not {self.path!r}")
         if self.parallel is not None and self.parallel < 0:
@@ -203,6 +207,7 @@ class Config(Value):
         skills: further folders with skills.
         pass_env: variables of the environment that processes of tools get although they hold secrets.
         source: the file it was read from; empty: none.
+        auth_file: the file with the keys that `engine auth add` has stored; empty: none is used.
     """
 
     hosts: Mapping[str, HostConfig] = attrs.field(factory=dict[str, HostConfig])
@@ -221,6 +226,7 @@ class Config(Value):
     skills: tuple[str, ...] = ()
     pass_env: tuple[str, ...] = ()
     source: str = ""
+    auth_file: str = ""
 
     def __attrs_post_init__(self) -> None:
         for name in self.hosts:

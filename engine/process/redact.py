@@ -1,4 +1,4 @@
-"""Hides the secrets of our environment in the output of commands, before it is shown or stored.
+"""Hides our secrets in the output of commands, before it is shown or stored.
 
 A command does not get the secrets of our environment (`secret_names`), but it may get one that the
 configuration passes, or find one elsewhere, and print it. It is not needed there: neither by the
@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from engine.process.secret_names import SecretVariables, is_place
+from engine.process.secret_values import SECRET_VALUES
 
 _PASSWORD: Final = re.compile(r"(?:PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD)\Z", re.IGNORECASE)
 # Shorter values may be words of any text, and no host has shorter keys. Passwords are shorter, but must mix letters and digits.
@@ -26,6 +27,8 @@ _MIXED: Final = re.compile(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
 def secrets_in(environment: Mapping[str, str], variables: SecretVariables | None = None) -> dict[bytes, bytes]:
     """Return what is to be hidden, and what is shown instead; a value that holds another before that. It looks for paths.
 
+    That is secrets of the environment, and those that the process got elsewhere.
+
     *variables* says which of the environment hold secrets; None: by their names.
     """
     variables = variables or SecretVariables()
@@ -34,6 +37,11 @@ def secrets_in(environment: Mapping[str, str], variables: SecretVariables | None
         for name, value in environment.items()
         if variables.holds(name)
         for secret in _secrets_of(value, is_password=_PASSWORD.search(name) is not None)
+    }
+    secrets |= {
+        value.encode("utf-8", "surrogateescape"): f"[{name}]".encode()
+        for name, value in SECRET_VALUES.items()
+        if len(value) >= _SHORTEST
     }
     return dict(sorted(secrets.items(), key=lambda item: -len(item[0])))
 

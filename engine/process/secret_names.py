@@ -24,6 +24,7 @@ from typing import Final
 import attrs
 
 from engine.core.value_base import Value
+from engine.process.secret_values import SECRET_VALUES
 
 # Words at the end of a name that tells where a secret is, or what it is like.
 _ABOUT: Final = frozenset(
@@ -132,14 +133,19 @@ class SecretVariables(Value):
     def without(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return an environment without its secrets, and without variables that hold a copy of one."""
         removed = {name for name in environment if name not in self.passed and self.holds(name)}
-        values = {environment[name].strip() for name in removed}
-        # A path that is in a variable for a secret is in innocent ones as well: the home folder, for example.
-        values = {value for value in values if len(value) >= _SHORTEST_COPY and not is_place(value)}
+        values = _hidden_values([environment[name].strip() for name in removed])
         return {
             name: value
             for name, value in environment.items()
             if name not in removed and (name in self.passed or not _holds_any(value, values))
         }
+
+
+def _hidden_values(values: Iterable[str]) -> frozenset[str]:
+    """Return the secrets of which no other variable may hold a copy: these, and those of the process. It looks for paths."""
+    # A path that is in a variable for a secret is in innocent ones as well: the home folder, for example.
+    secrets = [value for value in values if len(value) >= _SHORTEST_COPY and not is_place(value)]
+    return frozenset(secrets).union(value for value in SECRET_VALUES.values() if len(value) >= _SHORTEST_COPY)
 
 
 def is_place(value: str) -> bool:

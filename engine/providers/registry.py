@@ -14,7 +14,7 @@ from engine.config.config import Config, ModelConfig, suggest_names
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
 from engine.providers.auth.auth import split_password
-from engine.providers.auth.key_variables import auth_of, public_headers, with_region
+from engine.providers.auth.key_variables import Credential, auth_of, credential_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of, path_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import host_named, hosts_of
@@ -79,7 +79,8 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     env = with_region(host, env)
     host_config = config.hosts.get(host.name)
     base_url, auth = split_password(
-        base_url_of(host, env, None if host_config is None else host_config.base_url), auth_of(host, env)
+        base_url_of(host, env, None if host_config is None else host_config.base_url),
+        auth_of(host, env, config.auth_file),
     )
     # Importing httpx takes longer than importing the rest of the engine: only users of a model should pay for it.
     from engine.providers.http.endpoint import Endpoint
@@ -145,12 +146,23 @@ def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
 
 def unusable_reason(host: Host, env: Mapping[str, str], config: Config | None = None) -> str:
     """Return why *host* cannot be used with *env*, and what to do; empty if nothing is missing."""
-    host_config = config.hosts.get(host.name) if config else None
+    config = config or Config()
+    host_config = config.hosts.get(host.name)
     env = with_region(host, env)
     try:
-        auth_of(host, env)
+        auth_of(host, env, config.auth_file)
         base_url_of(host, env, None if host_config is None else host_config.base_url)
         path_of(host, env)
     except ConfigError as error:
         return str(error)
     return ""
+
+
+def usable_hosts(env: Mapping[str, str], config: Config | None = None) -> Mapping[str, Credential]:
+    """Return the hosts that can be used with *env*, in the order of the table, and where their credentials come from.
+
+    It reads files. Nothing is contacted: a key may be wrong, and a server on this machine may not be running.
+    """
+    config = config or Config()
+    usable = {name: host for name, host in hosts_of(config).items() if not unusable_reason(host, env, config)}
+    return {name: credential_of(host, with_region(host, env), config.auth_file) for name, host in usable.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
@@ -21,6 +22,7 @@ from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import DEFAULT, PROFILES
 from engine.process.secret_names import SecretVariables
+from engine.providers.auth.auth_file import stored_key
 from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY, MemoryStore
 from engine.tools.registry import Registry
@@ -149,7 +151,9 @@ def hooks_of(config: Config) -> Hooks:
 
 
 def secrets_of(config: Config) -> SecretVariables:
-    """Return the variables that processes of tools do not get."""
+    """Return the variables that processes of tools do not get. It reads the stored keys, which they don't show either."""
+    with suppress(ConfigError):  # a file that can't be used is reported where a key is needed
+        stored_key(config.auth_file, "")
     return SecretVariables(passed=config.pass_env, keys=config.key_variables)
 
 

@@ -25,6 +25,7 @@ from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.permission.rules.rule_file import Permissions, parse_rule, read_permissions
+from engine.providers.auth.auth_file import AuthFile
 from engine.providers.hosts.host_config import host_named
 
 VARIABLE = "ENGINE_CONFIG"
@@ -58,6 +59,7 @@ class _HostTable:
     base_url: str | None = None
     wire: str | None = None
     key: str | None = None
+    key_command: tuple[str, ...] = ()
     auth: str | None = None
     path: str | None = None
     headers: dict[str, str] = attrs.field(factory=dict[str, str])
@@ -162,15 +164,16 @@ def load_config(path: str | Path | None, env: Mapping[str, str]) -> Config:
         file = Path(named).expanduser() if named else usual_path()
     except RuntimeError as error:  # `~name` of an unknown user
         raise ConfigError(f"can't read the configuration file {named}: {error}") from error
+    auth_file = str(AuthFile.default().path)
     try:
         text = file.read_bytes()
     except FileNotFoundError as error:
         if named:
             raise ConfigError(f"the configuration file {file} does not exist") from error
-        return Config()
+        return Config(auth_file=auth_file)
     except OSError as error:
         raise ConfigError(f"can't read the configuration file {file}: {error.strerror}") from error
-    return read_config(text, str(file))
+    return attrs.evolve(read_config(text, str(file)), auth_file=auth_file)
 
 
 def usual_path() -> Path:

@@ -264,8 +264,9 @@ def test_a_file_that_is_named_goes_first(tmp_path: Path) -> None:
     named.write_text('[defaults]\nmodel = "a/a"')
     variable.write_text('[defaults]\nmodel = "b/b"')
     env = {"ENGINE_CONFIG": str(variable)}
-    assert load_config(named, env) == Config(defaults=Defaults(model="a/a"), source=str(named))
-    assert load_config(None, env) == Config(defaults=Defaults(model="b/b"), source=str(variable))
+    for path, model, source in ((named, "a/a", named), (None, "b/b", variable)):
+        config = load_config(path, env)
+        assert (config.defaults, config.source) == (Defaults(model=model), str(source))
 
 
 def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:

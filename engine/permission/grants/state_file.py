@@ -12,6 +12,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 import stat
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -41,11 +42,13 @@ class StateFile(Value):
         path: the file.
         list_name: the key of the list in the document.
         lock_seconds: how long to wait for another process that changes it.
+        is_secret: refuse a file that others may read.
     """
 
     path: Path
     list_name: str
     lock_seconds: float = _LOCK_SECONDS
+    is_secret: bool = False
 
     def read(self) -> Entries:
         """Return the list; an empty one if there is no file.
@@ -114,6 +117,11 @@ class StateFile(Value):
                 raise ConfigError(
                     f"{subject} can be changed by others, so it is ignored: you must own it, and others must not have write permission"
                 )
+        if self.is_secret and state.st_mode & 0o077:
+            raise ConfigError(
+                f"{self.path} can be read by others (mode {stat.S_IMODE(state.st_mode):04o}), so it is ignored\n"
+                f"Next: chmod 600 {shlex.quote(str(self.path))}"
+            )
 
     @contextlib.contextmanager
     def _hold_lock(self, real: Path) -> Generator[None]:

@@ -35,6 +35,7 @@ class Host:
         key_variables: environment variables for the key, in order.
         token_variables: environment variables for a token instead of a key, always sent as a bearer token, regardless
             of `auth`.
+        key_command: a program that prints the key, and its arguments; empty: none.
         auth: the authentication scheme.
         key_optional: whether it works without a key.
         quirks: its quirks.
@@ -59,6 +60,7 @@ class Host:
     base_variables: tuple[str, ...] = ()
     key_variables: tuple[str, ...] = ()
     token_variables: tuple[str, ...] = ()
+    key_command: tuple[str, ...] = ()
     auth: AuthKind = "bearer"
     key_optional: bool = False
     quirks: Quirks = Quirks()

@@ -45,6 +45,9 @@ def _apply_overrides(name: str, overrides: HostConfig) -> Host:
             "key_optional": False,
         }
         changes |= _auth(base, overrides)
+    if overrides.key_command:
+        changes["key_command"] = overrides.key_command
+        changes |= _auth(base, overrides)
     if overrides.local and "empty_content" not in overrides.quirks:
         # Most servers that users run are wrappers around llama.cpp, whose chat templates fail on null.
         changes["quirks"] = attrs.evolve(changes["quirks"], empty_content=True)
@@ -72,7 +75,7 @@ def _base(name: str, overrides: HostConfig) -> Host:
 
 
 def _auth(base: Host, overrides: HostConfig) -> dict[str, Any]:
-    if not overrides.key:
+    if not overrides.key and not overrides.key_command:
         return {"auth": "none"}
     return {"auth": "bearer"} if overrides.auth is None and base.auth == "none" else {}
 

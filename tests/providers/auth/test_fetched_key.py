@@ -1,0 +1,90 @@
+"""Keys from commands and keyrings."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from engine.core.errors import AuthFailed, ConfigError
+from engine.process.secret_values import SECRET_VALUES
+from engine.providers.auth.auth import UnsignedRequest
+from engine.providers.auth.fetched_key import FetchedKeyAuth, key_of_command
+from engine.providers.wire.wire_format import Body
+
+pytestmark = pytest.mark.os
+
+REQUEST = UnsignedRequest(method="POST", url="https://x.example", headers={}, body=Body(pieces=()))
+
+
+def counting(tmp_path: Path, script: str) -> tuple[str, ...]:
+    """A command that notes each run, then does what the script says."""
+    return ("sh", "-c", f"echo run >> {tmp_path}/runs; {script}")
+
+
+async def test_command_runs_once_for_all_requests(tmp_path: Path) -> None:
+    command = counting(tmp_path, "echo sk-of-a-command-123456")
+    auths = [FetchedKeyAuth("lab", "x-api-key", "", lambda: key_of_command("lab", command)) for _ in range(2)]
+    headers: list[dict[str, str]] = []
+
+    async def ask(auth: FetchedKeyAuth) -> None:
+        headers.append(dict(await auth.headers(REQUEST)))
+
+    for auth in auths:
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(ask, auth)
+    assert headers == [{"x-api-key": "sk-of-a-command-123456"}] * 6
+    assert (tmp_path / "runs").read_text() == "run\n"
+    assert auths[0].secrets == ("sk-of-a-command-123456",)
+    assert SECRET_VALUES["the key of lab"] == "sk-of-a-command-123456"
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("echo locked >&2; exit 3", "exit code 3: locked\nNext: sh -c"),
+        ("true", "printed nothing"),
+    ],
+)
+async def test_command_that_fails(tmp_path: Path, script: str, message: str) -> None:
+    with pytest.raises(AuthFailed) as caught:
+        await key_of_command("lab", counting(tmp_path, script))
+    assert message in str(caught.value)
+
+
+async def test_command_that_does_not_exist() -> None:
+    with pytest.raises(AuthFailed, match="can't be run: no-such-program-anywhere: No such file"):
+        await key_of_command("lab", ("no-such-program-anywhere",))
+
+
+async def test_output_that_is_no_key(tmp_path: Path) -> None:
+    auth = FetchedKeyAuth("lab", "x", "", lambda: key_of_command("lab", counting(tmp_path, "echo two words")))
+    with pytest.raises(ConfigError, match="no key has") as caught:
+        await auth.headers(REQUEST)
+    assert "two words" not in str(caught.value)
+
+
+async def test_cancelled_command_is_ended_and_runs_again(tmp_path: Path) -> None:
+    command = counting(tmp_path, f"[ -e {tmp_path}/second ] && echo key || sleep 1000")
+    with trio.CancelScope() as scope:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(key_of_command, "lab", command)
+            while not (tmp_path / "runs").exists():  # another process writes it
+                await trio.sleep(0.01)
+            scope.cancel()
+    (tmp_path / "second").touch()
+    assert await key_of_command("lab", command) == "key"
+
+
+def test_keyring_is_not_imported_for_a_choice() -> None:
+    code = (
+        "import sys\n"
+        "from engine.providers.registry import usable_hosts\n"
+        "usable_hosts({'OPENAI_API_KEY': 'k'})\n"
+        "assert 'keyring' not in sys.modules and 'engine.providers.auth.fetched_key' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
