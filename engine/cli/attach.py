@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from engine.cli.flags.arg_types import command_parser
+from engine.cli.flags.arg_types import add_colour_flag, command_parser
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
@@ -80,6 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     action.add_argument("--cancel", action="store_true", help="cancel the running turn, and wait for its end")
     action.add_argument("--resume", action="store_true", help="go on with a turn that waits for an answer")
     parser.add_argument("--url", metavar="URL", help="the server: http://…, https://…, or unix: with a path")
+    add_colour_flag(parser)
     parser.add_argument("--store", metavar="PLACE", help="the store whose server is meant; default: $ENGINE_STORE")
     return parser
 
@@ -95,7 +96,7 @@ async def _attach(args: argparse.Namespace) -> int:
         try:
             with trio.open_signal_receiver(*termination_signals()) as signals:
                 stays = keyboard is not None and args.prompt is None
-                view = RemoteView(session, Output.to(sys.stdout), keyboard, stays=stays)
+                view = RemoteView(session, Output.to(sys.stdout, args.color), keyboard, stays=stays)
                 if args.prompt is not None:
                     return await view.run(signals, lambda: session.prompt(args.prompt))
                 return await view.run(signals, session.resume if args.resume else None)

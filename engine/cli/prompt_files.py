@@ -41,12 +41,14 @@ def user_prompt_layers(config: Config, permissions: PermissionChoice) -> PromptL
     """Return the prompt layers of `engine run`."""
     own = usual_path().parent
     trust = UserFiles.default().trust
+    folders = "\n".join(f"- {folder}" for folder in permissions.folders)
     return PromptLayers(
         instructions=config.instructions,
         user_files=(str(own / "AGENTS.md"), *_USER_FILES),
         user_skills=(str(own / "skills"), *config.skills, *_USER_SKILLS),
         is_trusted=(lambda _: True) if permissions.trusts else trust.is_trusted,
         trust=trust.trust,
+        sources={"folders": lambda _: f"Further directories of this task:\n{folders}"} if folders else {},
     )
 
 

@@ -15,7 +15,7 @@ import trio
 
 from engine.cli.agent_files import config_with_agents
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.arg_types import add_cwd_flag, amount, command_parser, time_span, whole
+from engine.cli.flags.arg_types import add_colour_flag, add_cwd_flag, amount, command_parser, time_span, whole
 from engine.cli.flags.model_flags import ModelChoice, add_model_flags, model_choice
 from engine.cli.flags.permission_flags import (
     PermissionChoice,
@@ -27,6 +27,7 @@ from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resol
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
 from engine.cli.task.standard_input import MAX_BYTES, StandardInput, StdinPolicy, read_stdin
 from engine.cli.task.task_input import TaskInput, build_input
+from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import MEANINGS, run_command
 from engine.cli.terminal.keyboard import Keyboard, has_terminal
 from engine.cli.terminal.signals import termination_signals
@@ -50,7 +51,7 @@ from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore, SessionRow
 from engine.tools.tool import Tool
 
-_WITHOUT_STORE: Final = "(`--store :memory:` runs without saving the session)"
+_WITHOUT_STORE: Final = "(`--ephemeral` runs without saving the session)"
 _HINTS: Final[Mapping[type[EngineError], str]] = {
     MissingKey: "Next: `engine models` shows which models work here, and what the others need\n"
     "Or a local model, without a key: engine run --model local:FILE.gguf TASK",
@@ -71,6 +72,7 @@ class OutputOptions:
         asks: a user at the terminal may be asked.
         deny_ok: calls that were denied for lack of a user to ask are no failure.
         is_quiet: print nothing but the answer and errors.
+        colour: whether there are colours.
     """
 
     mode: OutputMode = "text"
@@ -79,6 +81,7 @@ class OutputOptions:
     asks: bool = True
     deny_ok: bool = False
     is_quiet: bool = False
+    colour: ColourChoice = "auto"
 
 
 @attrs.frozen(kw_only=True)
@@ -173,11 +176,17 @@ def parse(arguments: list[str]) -> Options:
     )
 
 
-def _words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> tuple[str, StandardInput]:
-    """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
-    # argparse can't express these combinations.
+def _check_combinations(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Refuse combinations of flags that argparse can't express. Raises `ConfigError`."""
     if args.fork and args.resume is None:
         parser.error("--fork needs --continue or --resume")
+    if args.store == MEMORY and args.resume is not None:
+        parser.error("a session that is not saved can't be continued: leave out --ephemeral")
+
+
+def _words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> tuple[str, StandardInput]:
+    """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
+    _check_combinations(parser, args)
     is_from_stdin = args.task == "-"
     stdin = read_stdin("wait" if is_from_stdin else args.stdin, limit=args.stdin_max)
     words = "" if is_from_stdin else args.task or ""
@@ -196,6 +205,7 @@ def _output_options(args: argparse.Namespace) -> OutputOptions:
         asks=not args.no_input and mode != "stream-json",
         deny_ok=args.deny_ok,
         is_quiet=args.quiet,
+        colour=cast("ColourChoice", args.color),
     )
 
 
@@ -256,6 +266,7 @@ def _add_output_flags(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "-o", "--output-file", type=Path, metavar="FILE", help="write the answer, or the object, to FILE as well"
     )
+    add_colour_flag(group)
     group.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")
     group.add_argument(
         "--no-input", action="store_true", help="ask nothing: deny what would be asked (see --unattended)"
@@ -292,10 +303,22 @@ def _add_session_flags(parser: argparse.ArgumentParser) -> None:
         help="continue the newest session of this folder",
     )
     which.add_argument(
-        "--resume", metavar="ID", help="continue this session, in its folder; `engine sessions` lists them"
+        "--resume",
+        nargs="?",
+        const=LAST,
+        metavar="ID",
+        help="continue this session, in its folder; `engine sessions` lists them; without an ID, like --continue",
     )
     group.add_argument("--fork", action="store_true", help="continue in a copy of the session")
-    add_store_flag(group)
+    place = group.add_mutually_exclusive_group()
+    add_store_flag(place)
+    place.add_argument(
+        "--ephemeral",
+        dest="store",
+        action="store_const",
+        const=MEMORY,
+        help="don't save the session (--store :memory:)",
+    )
     group.add_argument(
         "--no-snapshots", action="store_true", help="take no snapshots of files: changes can't be undone then"
     )
@@ -325,7 +348,7 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
                     session = await _session(eng, options, row, models)
                     view = TurnView(
                         session,
-                        RunOutput.open(options.output.mode, stream=options.output.stream),
+                        RunOutput.open(options.output.mode, stream=options.output.stream, colour=options.output.colour),
                         keyboard,
                         is_saved=options.place != MEMORY,
                         deny_ok=options.output.deny_ok,

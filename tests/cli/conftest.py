@@ -1,5 +1,6 @@
 """A model's host for the tests that run the command, one for each process of the test run."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Generator, Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import Protocol
 
 import pytest
 
+from tests.cli.forked import Ended, Forks
 from tests.cli.processes import REPOSITORY, Command
 
 
@@ -23,6 +25,53 @@ def host() -> Generator[str]:
             yield process.stdout.readline().strip()
         finally:
             process.kill()
+
+
+@pytest.fixture(scope="session")
+def forks() -> Generator[Forks]:
+    with Forks() as forks:
+        yield forks
+
+
+class Quick(Protocol):
+    def __call__(
+        self,
+        *arguments: str,
+        stdin: int | None = ...,
+        stdout: int | None = ...,
+        stderr: int | None = ...,
+        **env: str,
+    ) -> Ended: ...
+
+
+@pytest.fixture
+def quick(forks: Forks, host: str, tmp_path: Path) -> Quick:
+    """Run `engine …` to its end as a forked process, in `tmp_path`, with a key and the host's address."""
+
+    def run(
+        *arguments: str,
+        stdin: int | None = subprocess.DEVNULL,
+        stdout: int | None = subprocess.PIPE,
+        stderr: int | None = subprocess.PIPE,
+        **env: str,
+    ) -> Ended:
+        environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **_environment(host, tmp_path), **env}
+        return forks.run(*arguments, cwd=tmp_path, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
+
+    return run
+
+
+def _environment(host: str, folder: Path) -> dict[str, str]:
+    return {
+        "ANTHROPIC_API_KEY": "test-key-0123456789",
+        "ANTHROPIC_BASE_URL": host,
+        "ENGINE_MODEL": "",
+        "ENGINE_CONFIG": "",
+        "XDG_CONFIG_HOME": str(folder / "no-config"),
+        "XDG_STATE_HOME": str(folder / "no-state"),
+        "XDG_DATA_HOME": str(folder / "data"),
+        "HOME": f"{folder}-no-home",
+    }
 
 
 class Start(Protocol):
@@ -42,17 +91,7 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
             program: Sequence[str] = (sys.executable, "-m", "engine"),
             **env: str,
         ) -> Command:
-            environment = {
-                "ANTHROPIC_API_KEY": "test-key-0123456789",
-                "ANTHROPIC_BASE_URL": host,
-                "ENGINE_MODEL": "",
-                "ENGINE_CONFIG": "",
-                "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
-                "XDG_STATE_HOME": str(tmp_path / "no-state"),
-                "XDG_DATA_HOME": str(tmp_path / "data"),
-                "HOME": f"{tmp_path}-no-home",
-                **env,
-            }
+            environment = {**_environment(host, tmp_path), **env}
             return stack.enter_context(
                 Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
             )

@@ -65,7 +65,8 @@ class Command:
         self.output = ""
         self._ours, theirs = pty.openpty() if terminal else os.pipe()
         command = [*program, *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", **env}
+        # Colours have tests of their own; elsewhere they would stand between the words.
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", "NO_COLOR": "1", **env}
         if terminal:
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x1e\x00\x64\x00\x00\x00\x00\x00")  # 30 lines of 100 columns
         self.process = subprocess.Popen(

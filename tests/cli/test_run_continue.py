@@ -134,7 +134,7 @@ def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Pa
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
     assert command.wait() == 1
     assert command.output.startswith(f"engine run: the store {damaged}")
-    assert "`--store :memory:` runs without saving the session" in command.output
+    assert "`--ephemeral` runs without saving the session" in command.output
     assert "heard" not in command.output
     assert damaged.read_text() == "no database, this"
 

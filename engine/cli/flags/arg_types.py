@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
+from engine.cli.terminal.colours import COLOUR_CHOICES
 from engine.core.errors import ConfigError
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600}
@@ -95,6 +96,16 @@ def add_cwd_flag(parser: ArgumentParser) -> None:
 def add_config_flag(parser: ArgumentParser | _ArgumentGroup) -> None:
     """Add the flag that names the configuration file to *parser*."""
     parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
+
+
+def add_colour_flag(parser: ArgumentParser | _ArgumentGroup) -> None:
+    """Add the flag that decides about colours."""
+    parser.add_argument(
+        "--color",
+        choices=COLOUR_CHOICES,
+        default="auto",
+        help="auto: on a terminal, unless NO_COLOR is set; FORCE_COLOR=1 also elsewhere",
+    )
 
 
 def similar_name_hint(name: str, names: Iterable[str]) -> str:

@@ -60,6 +60,7 @@ def add_model_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags to *parser*."""
     group = parser.add_argument_group("model")
     group.add_argument(
+        "-m",
         "--model",
         help="host/model, or local:FILE for a GGUF file; default: the agent's, $ENGINE_MODEL, "
         "the configuration's, or one for which there is a key. `engine models` lists them",

@@ -7,11 +7,13 @@ from typing import Literal, cast, get_args
 
 import attrs
 
+from engine.cli.flags.arg_types import directory
 from engine.config.config import Config
 from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.policy import Policy
+from engine.permission.rules.path_pattern import exact
 from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.rule_file import parse_rule
 from engine.permission.user_policy import UserFiles, user_policy
@@ -30,6 +32,7 @@ class PermissionChoice:
         unattended: how questions are answered when there is no user.
         sandbox: whether commands run in one; None: as configured.
         network: whether the sandbox of `--sandbox bwrap` has network access.
+        folders: further folders to work in.
     """
 
     profile: str | None = None
@@ -38,17 +41,25 @@ class PermissionChoice:
     unattended: Unattended = "deny"
     sandbox: BackendSetting | None = None
     network: bool = False
+    folders: tuple[str, ...] = ()
 
     def box(self, config: Config) -> Sandbox | None:
         """Return how commands are confined; None: as is usual."""
-        if self.sandbox is None:
-            return config.sandbox
-        configured = config.sandbox or Sandbox()
-        return attrs.evolve(configured, backend=self.sandbox, network=self.network)
+        box = config.sandbox
+        if self.sandbox is not None:
+            box = attrs.evolve(box or Sandbox(), backend=self.sandbox, network=self.network)
+        return box and attrs.evolve(box, writable=(*box.writable, *self.folders))
 
     def policy(self, config: Config) -> Policy:
         """Return the policy for this run. Raises `ConfigError`."""
-        return user_policy(config, UserFiles.default(), profile=self.profile, rules=self.rules, trust_all=self.trusts)
+        # First, so that a rule may still forbid a part of such a folder.
+        inside = (
+            Rule(action="allow", permission="outside", pattern=exact(folder), origin="--add-dir")
+            for folder in self.folders
+        )
+        return user_policy(
+            config, UserFiles.default(), profile=self.profile, rules=(*inside, *self.rules), trust_all=self.trusts
+        )
 
 
 def add_permission_flags(parser: argparse.ArgumentParser) -> None:
@@ -70,6 +81,14 @@ def add_permission_flags(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--trust", action="store_true", help="trust the project for this run: use its rules, agents and commands"
+    )
+    parser.add_argument(
+        "--add-dir",
+        action="append",
+        type=directory,
+        default=[],
+        metavar="DIR",
+        help="work in this directory as well as in the project; may be repeated",
     )
     parser.add_argument(
         "--unattended",
@@ -102,6 +121,7 @@ def permission_choice(args: argparse.Namespace) -> PermissionChoice:
         unattended=cast("Unattended", args.unattended),
         sandbox=cast("BackendSetting | None", args.sandbox),
         network=args.network,
+        folders=tuple(map(str, args.add_dir)),
     )
 
 

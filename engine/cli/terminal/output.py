@@ -19,6 +19,7 @@ from typing import Final, TextIO
 import attrs
 import trio
 
+from engine.cli.terminal.colours import ColourChoice, Palette, has_colour
 from engine.core.threads import to_thread
 
 _ERASE_LINE: Final = "\r\x1b[K"
@@ -34,6 +35,7 @@ class Output:
         encoding: of the descriptor; characters that it lacks are replaced.
         is_terminal: whether a person reads it.
         has_status: whether a status line can be shown.
+        palette: paints what is written here.
         failure: why nothing is written any more.
     """
 
@@ -42,6 +44,7 @@ class Output:
     is_terminal: bool
     has_status: bool
     width: int
+    palette: Palette = attrs.field(factory=Palette, kw_only=True)
     failure: OSError | None = attrs.field(default=None, init=False)
     _on_failure: Callable[[], None] = attrs.field(default=lambda: None, init=False)
     _pending: list[str] = attrs.field(factory=list[str], init=False)
@@ -51,7 +54,7 @@ class Output:
     _all_written: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     @classmethod
-    def to(cls, stream: TextIO | None) -> Output:
+    def to(cls, stream: TextIO | None, colour: ColourChoice = "auto") -> Output:
         """Return an output that writes to *stream* (None: closed). Nothing else may write there while it is in use."""
         try:
             fd = None if stream is None else stream.fileno()
@@ -65,6 +68,7 @@ class Output:
             is_terminal,
             is_terminal and os.environ.get("TERM", "dumb") != "dumb",
             shutil.get_terminal_size((100, 24)).columns if is_terminal else 100,
+            palette=Palette(has_colour(colour, os.environ, is_terminal=is_terminal)),
         )
 
     def on_failure(self, call: Callable[[], None]) -> None:

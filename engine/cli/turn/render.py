@@ -14,6 +14,7 @@ from typing import Final, assert_never, cast
 
 import attrs
 
+from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
@@ -65,6 +66,7 @@ class Renderer:
     Attributes:
         plain: a line reports that a call is running; otherwise `status` does.
         shows_text: the model's text is among the lines.
+        palette: paints the symbols of calls.
     """
 
     symbols: Symbols = UNICODE
@@ -72,6 +74,7 @@ class Renderer:
     width: int = 100
     plain: bool = True
     shows_text: bool = True
+    palette: Palette = Palette()
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
@@ -239,13 +242,13 @@ class Renderer:
         for call in self._calls.values():
             if call.started is not None and not call.is_announced:
                 call.is_announced = True
-                lines += self._line(self._head(call, self.symbols.running), "running")
+                lines += self._line(call, self.symbols.running, "running")
         return lines
 
     def _settled(self, call: _Call, settlement: Settlement, time: float) -> str:
         symbol, state = self._state(settlement)
         took = "" if call.started is None else duration(time - call.started)
-        return self._line(self._head(call, symbol), state, took)
+        return self._line(call, symbol, state, took)
 
     def _state(self, settlement: Settlement) -> tuple[str, str]:
         match settlement.status:
@@ -268,10 +271,17 @@ class Renderer:
         what = one_line(main_argument(call.arguments), room, self.symbols.cut)
         return f"{self.margins.call}{'  ' * call.depth}{symbol} {escape_control_chars(call.tool):<5} {what}".rstrip()
 
-    def _line(self, head: str, state: str, took: str = "") -> str:
+    def _line(self, call: _Call, symbol: str, state: str, took: str = "") -> str:
+        head = self._head(call, symbol)
         room = max(_MIN_WIDTH, self.width - len(head) - len(took) - 4)
         parts = filter(None, (head, one_line(state, room, self.symbols.cut), took))
-        return f"{self.end_line()}{'  '.join(parts)}\n"
+        # Painted last: escape sequences have no width. The symbol comes first, after the margin.
+        line = "  ".join(parts).replace(symbol, self.palette.paint(symbol, self._colour(symbol)), 1)
+        return f"{self.end_line()}{line}\n"
+
+    def _colour(self, symbol: str) -> Colour:
+        colours: dict[str, Colour] = {self.symbols.done: "green", self.symbols.failed: "red"}
+        return colours.get(symbol, "cyan" if symbol == self.symbols.running else "yellow")
 
     # -- the rest ---------------------------------------------------------------------------
 

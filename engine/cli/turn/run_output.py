@@ -10,6 +10,7 @@ from typing import TextIO
 
 import attrs
 
+from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.cli.turn.run_record import OutputMode
@@ -37,12 +38,12 @@ class RunOutput:
     _is_line_open: bool = attrs.field(default=False, init=False)
 
     @classmethod
-    def open(cls, mode: OutputMode, *, stream: bool = False) -> RunOutput:
+    def open(cls, mode: OutputMode, *, stream: bool = False, colour: ColourChoice = "auto") -> RunOutput:
         """Return the streams of this process; with *stream*, a pipe gets the text as it comes, too."""
-        answer = Output.to(sys.stdout)
+        answer = Output.to(sys.stdout, colour)
         shares = mode == "text" and _is_same_terminal(sys.stdout, sys.stderr)
         # A person at a terminal reads along.
-        return cls(mode, answer, answer if shares else Output.to(sys.stderr), stream or answer.is_terminal)
+        return cls(mode, answer, answer if shares else Output.to(sys.stderr, colour), stream or answer.is_terminal)
 
     @property
     def shows_text(self) -> bool:

@@ -30,6 +30,7 @@ class Screen:
             margins=margins or Margins(),
             plain=plain or not output.has_status,
             shows_text=shows_text,
+            palette=output.palette,
         )
         return cls(output, renderer)
 

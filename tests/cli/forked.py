@@ -1,0 +1,164 @@
+"""`engine …` as a process without the second that Python takes to import it: forked by one that has done so.
+
+`python -m tests.cli.forked` answers on the socket that is its standard input: each request is JSON with up to three
+descriptors, and each reply is the exit code. A child is a process like any other: it has the streams, the folder and the
+environment of the request, a session of its own, and runs `main` from the beginning.
+"""
+
+import fcntl
+import io
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import termios
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import IO, Any, Self
+
+import attrs
+
+from tests.cli.processes import REPOSITORY
+
+_MAX_REQUEST = 1_000_000
+# A run that hangs is a failure of what it tests, not of the machine.
+_SECONDS = 60
+
+
+@attrs.frozen
+class Ended:
+    """How a process has ended. Streams that went elsewhere are empty."""
+
+    code: int
+    stdout: bytes
+    stderr: bytes
+
+
+class Forks:
+    """Starts processes, one after the other."""
+
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "tests.cli.forked"], cwd=REPOSITORY, stdin=theirs.fileno()
+        )
+        theirs.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ours.close()
+        self._server.wait(_SECONDS)
+
+    def run(
+        self,
+        *arguments: str,
+        cwd: Path,
+        env: Mapping[str, str],
+        stdin: int | None = subprocess.DEVNULL,
+        stdout: int | None = subprocess.PIPE,
+        stderr: int | None = subprocess.PIPE,
+    ) -> Ended:
+        """Run `engine ARGUMENTS` to its end. A stream is a descriptor, `DEVNULL`, `PIPE` (it is returned) or None: closed."""
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("r+b") as null:
+            files: dict[int, IO[bytes]] = {1: out, 2: err}
+
+            def descriptor(number: int, stream: int | None) -> int | None:
+                # A file in the place of a pipe: nobody has to read it meanwhile.
+                return (
+                    null.fileno()
+                    if stream == subprocess.DEVNULL
+                    else files[number].fileno()
+                    if stream == -1
+                    else stream
+                )
+
+            streams = [descriptor(number, stream) for number, stream in enumerate((stdin, stdout, stderr))]
+            request = {
+                "arguments": arguments,
+                "cwd": str(cwd),
+                "env": dict(env),
+                "open": [number for number, stream in enumerate(streams) if stream is not None],
+            }
+            socket.send_fds(self._ours, [json.dumps(request).encode()], [one for one in streams if one is not None])
+            self._ours.settimeout(_SECONDS)
+            code = int(self._ours.recv(_MAX_REQUEST))
+            out.seek(0)
+            err.seek(0)
+            return Ended(code, out.read(), err.read())
+
+
+def serve() -> None:
+    connection = socket.socket(fileno=0)
+    while True:
+        data, descriptors, _, _ = socket.recv_fds(connection, _MAX_REQUEST, 3)
+        if not data:
+            return
+        reader, writer = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(reader)
+            _run(json.loads(data), descriptors, writer)
+        for descriptor in (*descriptors, writer):
+            os.close(descriptor)
+        with os.fdopen(reader) as names:
+            # What one child has imported, the next ones need not. No import starts a thread, which a fork would lose.
+            for name in names.read().split():
+                with suppress(ImportError):
+                    import_module(name)
+        _, status = os.waitpid(child, 0)
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+
+
+def _run(request: Mapping[str, Any], descriptors: Sequence[int], report: int) -> None:
+    """Become `engine …`, and report what it has imported. Never returns."""
+    code, loaded = 70, set(sys.modules)
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 100) for descriptor in descriptors]
+        os.closerange(0, 3)
+        for number, descriptor in zip(request["open"], high, strict=True):
+            os.dup2(descriptor, number)
+        for number in range(3, 200):
+            if number != report:
+                with suppress(OSError):
+                    os.close(number)
+        terminal = next((number for number in request["open"] if os.isatty(number)), None)
+        if terminal is not None:
+            fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+        sys.stdin, sys.stdout, sys.stderr = (_stream(number, number in request["open"]) for number in range(3))
+        sys.argv = ["engine", *request["arguments"]]
+        from engine.cli.main import main
+
+        code = main()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+        os.write(report, "\n".join(set(sys.modules) - loaded).encode())
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _stream(number: int, is_open: bool) -> Any:
+    # As Python does it when it starts.
+    if not is_open:
+        return None
+    mode = "r" if number == 0 else "w"
+    return io.TextIOWrapper(open(number, f"{mode}b", closefd=False), "utf-8", line_buffering=number == 2)
+
+
+if __name__ == "__main__":
+    serve()
