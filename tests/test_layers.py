@@ -79,6 +79,7 @@ LAYERS = (
     "control",
     "client",
     "cli.terminal",
+    "cli.text",
     "cli.flags",
     "cli.task",
     "cli.turn",
