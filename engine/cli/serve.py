@@ -150,7 +150,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_address_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--port", type=whole(0, _MOST_PORT), default=0, metavar="N", help="the port; default: a free one"
+        "--port",
+        type=whole(0, _MOST_PORT),
+        default=0,
+        metavar="N",
+        help="the port; default: the one of the last time, or a free one",
     )
     parser.add_argument(
         "--listen",

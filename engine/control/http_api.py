@@ -14,7 +14,7 @@ import trio
 
 from engine.control.client_connection import BAD_TOKEN, TOO_FAST
 from engine.control.control_methods import Documents
-from engine.control.credentials import ClientCredentials, Login, RateLimit
+from engine.control.credentials import KEY_SECONDS, BrowserProofs, ClientCredentials, Login, RateLimit
 from engine.control.event_stream import stream_params
 from engine.control.http_routes import RpcRoute, kind_of, route_of, seconds_to_wait, status_of
 from engine.control.page_files import is_page, page_response
@@ -44,7 +44,8 @@ _FORMATS: Final[Mapping[str, Format]] = {suffix: form for form, suffix in SUFFIX
 SUBPROTOCOL: Final = "engine.v1"
 _TICKET: Final = "engine.ticket."
 # Without a credential: they hold no data, or are how one gets it.
-_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/login", "/v1/socket"})
+_OPEN_PATHS: Final = frozenset({"/healthz", "/readyz", "/v1/challenge", "/v1/login", "/v1/socket"})
+_LOGINS: Final = ({"ticket"}, {"browser", "challenge", "nonce", "proof"})
 _OPEN_BYTES: Final = 4096
 _REQUESTS_PER_SECOND: Final = 100
 _TOO_MANY_LOGINS: Final = "too many failed logins: wait a second"
@@ -76,6 +77,7 @@ class ControlApi(Protocol):
     """What HTTP needs of the server."""
 
     credentials: ClientCredentials
+    proofs: BrowserProofs
     limits: WireLimits
     failed_logins: RateLimit
 
@@ -210,8 +212,8 @@ class HttpApi:
                 return Response(body=schema_text().encode(), fields=_NO_STORE)
             case "/v1/socket" if not is_post:
                 return self._socket(request.head)
-            case "/v1/login" if is_post:
-                return self._log_in(request.body)
+            case "/v1/challenge" | "/v1/login" if is_post:
+                return self._log_in(request)
             case "/v1/ticket" | "/v1/link" if is_post:
                 return self._ticket(request.head)
             case "/v1/rpc" if is_post:
@@ -256,15 +258,34 @@ class HttpApi:
             raise BadRequest(404, "the page has no such file: load it again")
         return response
 
-    def _log_in(self, body: bytes) -> Answer:
-        """Exchange the ticket of a link for a key."""
+    def _log_in(self, request: HttpRequest) -> Answer:
+        """Exchange the ticket of a link, or the proof of a page that had one, for a key."""
+        if request.head.path == "/v1/challenge":
+            return _json(200, {"challenge": self._api.proofs.challenge()})
         self._check_rate()
-        ticket = _ticket_in(body)
-        key = self._api.credentials.exchange(ticket)
-        if key is None:
-            self._api.failed_logins.add(self._peer)
-            raise BadRequest(401, "the link was used, or is too old: ask the server for another one")
-        return _json(200, {"key": key})
+        fields, origin = _login_fields(request.body), request.head.fields.get("origin")
+        if "ticket" not in fields:
+            return self._log_in_again(fields, origin)
+        login = self._api.credentials.use_link_ticket(fields["ticket"])
+        if login is None:
+            raise self._failed_login("the link was used, or is too old: ask the server for another one")
+        # Only browsers name an origin, and only they may come back without their token.
+        secret = None if origin is None else self._api.proofs.new_secret(login, origin)
+        answer: dict[str, Json] = {"key": self._api.credentials.new_key(login)}
+        if secret is not None:
+            answer |= {"browser": secret.browser, "secret": secret.secret, "seconds": KEY_SECONDS}
+        return _json(200, answer)
+
+    def _log_in_again(self, fields: Mapping[str, str], origin: str | None) -> Answer:
+        proven = None if origin is None else self._api.proofs.verify(**fields, origin=origin)
+        if proven is None:
+            raise self._failed_login("this server has not signed that page in, or too long ago")
+        return _json(200, {"key": self._api.credentials.new_key(proven.login, proven.seconds), "proof": proven.proof})
+
+    def _failed_login(self, reason: str) -> BadRequest:
+        """Count a failed login; return the refusal."""
+        self._api.failed_logins.add(self._peer)
+        return BadRequest(401, reason)
 
     def _ticket(self, head: RequestHead) -> Answer:
         """Return a ticket: for one WebSocket, or for a link to the page."""
@@ -310,8 +331,7 @@ class HttpApi:
         self._check_rate()
         login = self._bearer(head)
         if login is None:
-            self._api.failed_logins.add(self._peer)
-            raise BadRequest(401, "send a valid token: Authorization: Bearer TOKEN")
+            raise self._failed_login("send a valid token: Authorization: Bearer TOKEN")
         return login
 
     def _bearer(self, head: RequestHead) -> Login | None:
@@ -383,12 +403,13 @@ def _text(status: int, text: str) -> Response:
     return Response(status=status, body=text.encode(), content_type="text/plain; charset=utf-8", fields=_NO_STORE)
 
 
-def _ticket_in(body: bytes) -> str:
+def _login_fields(body: bytes) -> Mapping[str, str]:
+    """Return what a login is sent with. Raises `BadRequest`."""
     try:
         document: object = json.loads(body)
     except (ValueError, RecursionError):
         document = None
-    ticket = cast("dict[str, object]", document).get("ticket") if isinstance(document, dict) else None
-    if not isinstance(ticket, str):
+    fields = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+    if fields.keys() not in _LOGINS or not all(isinstance(value, str) for value in fields.values()):
         raise BadRequest(400, 'send {"ticket": "..."}')
-    return ticket
+    return cast("Mapping[str, str]", fields)

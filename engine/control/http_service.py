@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import Final, final
@@ -10,7 +11,7 @@ import attrs
 import trio
 
 from engine.control.control_methods import Caller, Documents, Methods
-from engine.control.credentials import ClientCredentials, Login, RateLimit
+from engine.control.credentials import BrowserProofs, ClientCredentials, Login, RateLimit
 from engine.control.event_stream import CONTENT_TYPE, FIELDS, EventStream
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.handshake import WireLimits, may
@@ -33,6 +34,7 @@ class HttpService:
 
     Attributes:
         credentials: who may connect.
+        proofs: of pages that sign in again.
         limits: of each connection.
         failed_logins: counts them by peer.
     """
@@ -48,6 +50,7 @@ class HttpService:
             sample_engine: returns the metrics of the engine that are looked up when they are asked for.
         """
         self.credentials: ClientCredentials = server.credentials
+        self.proofs: BrowserProofs = BrowserProofs(server.credentials, now=server.now, random=secrets.token_bytes)
         self.limits: WireLimits = server.limits
         self.failed_logins: RateLimit = server.failed_logins
         self._server = server

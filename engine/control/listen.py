@@ -33,6 +33,7 @@ from engine.control.service.server_discovery import (
     ServerRecord,
     ServerRunning,
     claim_folder,
+    last_port,
     remove_record,
     store_label,
     write_record,
@@ -92,7 +93,7 @@ class ServeOptions:
 
     Attributes:
         host: the address to listen at.
-        port: the port; 0: any free one.
+        port: the port; 0: that of the last server in the folder, or else any free one.
         folder: where the tokens, the Unix socket and the lock are; None: a token for this server only, and no socket. One
             server at a time uses a folder.
         names: further names by which clients call it: of this machine, say.
@@ -201,7 +202,9 @@ class _Serving:
         if folder is not None:
             await self._claim(folder)
             stack.callback(self._release)
-        await self._sockets.complete(options.host, options.port, None if folder is None else folder / SOCKET_NAME)
+        path = None if folder is None else folder / SOCKET_NAME
+        preferred = 0 if folder is None else await trio.to_thread.run_sync(last_port, folder)
+        await self._sockets.complete(options.host, options.port, path, preferred=preferred)
         options.check_host(self._sockets.address[0])
 
     async def _claim(self, folder: Path) -> None:

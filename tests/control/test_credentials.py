@@ -1,16 +1,19 @@
 """Tokens, tickets and keys: who may connect, and for how long."""
 
+import hmac
 import itertools
 import os
 import stat
+from base64 import urlsafe_b64encode
 from collections.abc import Callable
 from pathlib import Path
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.control.credentials import ClientCredentials, Login, RateLimit, digest_of
+from engine.control.credentials import BrowserProofs, BrowserSecret, ClientCredentials, Login, RateLimit, digest_of
 from engine.control.service.private_files import private_folder
 from engine.control.token_file import add_token, load_token, load_tokens, revoke_token
 from engine.core.errors import ConfigError
@@ -18,6 +21,7 @@ from engine.core.errors import ConfigError
 OWNER = Login("owner", "full")
 READER = Login("reader", "read")
 TOKEN = "t" * 43
+ORIGIN = "http://127.0.0.1:1"
 
 
 class Clock:
@@ -46,19 +50,19 @@ def test_tokens_log_in() -> None:
 def test_anything_else_does_not(secret: str) -> None:
     made, _ = credentials()
     assert made.log_in(secret) is None
-    assert made.exchange(secret) is None
+    assert made.use_link_ticket(secret) is None
     assert made.use_socket_ticket(secret) is None
 
 
-def test_ticket_of_a_link_gives_one_key() -> None:
+def test_ticket_of_a_link_is_used_once() -> None:
     made, clock = credentials()
     ticket = made.link_ticket(READER)
     assert ticket is not None
     assert made.log_in(ticket) is None
     clock.now = 599
-    key = made.exchange(ticket)
-    assert key is not None
-    assert made.exchange(ticket) is None
+    assert made.use_link_ticket(ticket) == READER
+    assert made.use_link_ticket(ticket) is None
+    key = made.new_key(READER)
     clock.now += 12 * 3600 - 1
     assert made.log_in(key) == READER
     clock.now += 1
@@ -69,7 +73,7 @@ def test_ticket_of_a_link_gives_one_key() -> None:
 def test_tickets_expire(kind: str, seconds: int) -> None:
     made, clock = credentials()
     make: Callable[[Login], str | None] = made.link_ticket if kind == "link" else made.socket_ticket
-    use: Callable[[str], object] = made.exchange if kind == "link" else made.use_socket_ticket
+    use: Callable[[str], object] = made.use_link_ticket if kind == "link" else made.use_socket_ticket
     early, late = make(OWNER), make(OWNER)
     assert early is not None
     assert late is not None
@@ -85,7 +89,7 @@ def test_ticket_of_one_kind_is_not_of_the_other() -> None:
     assert link is not None
     assert socket is not None
     assert made.use_socket_ticket(link) is None
-    assert made.exchange(socket) is None
+    assert made.use_link_ticket(socket) is None
     assert made.use_socket_ticket(socket) == OWNER
 
 
@@ -96,20 +100,112 @@ def test_open_tickets_are_bounded_until_they_expire() -> None:
     assert made.socket_ticket(OWNER) is not None
 
 
+def test_newest_keys_are_kept() -> None:
+    made, _ = credentials()
+    keys = [made.new_key(OWNER) for _ in range(1025)]
+    assert [made.log_in(key) for key in (keys[0], keys[1], keys[-1])] == [None, OWNER, OWNER]
+
+
+@attrs.frozen
+class SignedIn:
+    """A page with a secret, and the server that it signs in to again."""
+
+    proofs: BrowserProofs
+    kept: BrowserSecret
+    clock: Clock
+
+    def message(self, **changes: str) -> dict[str, str]:
+        """Return what a page sends."""
+        message = {"browser": self.kept.browser, "challenge": self.proofs.challenge(), "nonce": "n", **changes}
+        text = f"page\n{message['challenge']}\n{message['nonce']}"
+        return {"proof": mac(self.kept.secret, text), **message}
+
+
+def mac(secret: str, text: str) -> str:
+    return urlsafe_b64encode(hmac.digest(secret.encode(), text.encode(), "sha256")).rstrip(b"=").decode()
+
+
+def signed_in(origin: str = ORIGIN) -> SignedIn:
+    made, clock = credentials()
+    proofs = BrowserProofs(made, now=clock, random=os.urandom)
+    kept = proofs.new_secret(READER, origin)
+    assert kept is not None
+    return SignedIn(proofs, kept, clock)
+
+
+def test_proof_signs_in_again_until_its_end() -> None:
+    page = signed_in()
+    page.clock.now = 12 * 3600 - 100.0
+    message = page.message()
+    proven = page.proofs.verify(**message, origin=ORIGIN)
+    assert proven is not None
+    assert (proven.login, proven.seconds) == (READER, 100)
+    # The page learns that the server has the secret, too.
+    assert proven.proof == mac(page.kept.secret, f"server\n{message['challenge']}\nn")
+    page.clock.now += 100
+    assert page.proofs.verify(**page.message(), origin=ORIGIN) is None
+
+
+def test_proof_holds_for_the_next_server_alone_with_the_token() -> None:
+    page = signed_in()
+    made, _ = credentials()
+    successor = attrs.evolve(page, proofs=BrowserProofs(made, now=page.clock, random=os.urandom))
+    assert successor.proofs.verify(**successor.message(), origin=ORIGIN) is not None
+    # A challenge of the one before is not its own.
+    assert successor.proofs.verify(**page.message(), origin=ORIGIN) is None
+    made.set_tokens({digest_of("x" * 43): READER})
+    assert successor.proofs.verify(**successor.message(), origin=ORIGIN) is None
+    made.set_tokens({})
+    assert successor.proofs.verify(**successor.message(), origin=ORIGIN) is None
+    assert successor.proofs.new_secret(READER, ORIGIN) is None
+
+
+def test_challenge_is_used_once_and_soon() -> None:
+    page = signed_in()
+    message = page.message()
+    assert page.proofs.verify(**message, origin=ORIGIN) is not None
+    assert page.proofs.verify(**message, origin=ORIGIN) is None
+    late = page.message()
+    page.clock.now = 30
+    assert page.proofs.verify(**late, origin=ORIGIN) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"proof": ""},
+        {"proof": "\ud800"},
+        {"proof": "A" * 10_000},
+        {"browser": ""},
+        {"browser": "owner.99999." + "A" * 43},
+        {"browser": "x" * 10_000},
+        {"challenge": ""},
+        {"challenge": f"99999.{'A' * 43}.{'A' * 43}"},
+        {"challenge": "x" * 10_000},
+    ],
+)
+def test_any_other_proof_is_refused(changes: dict[str, str]) -> None:
+    page = signed_in()
+    assert page.proofs.verify(**page.message(**changes), origin=ORIGIN) is None
+
+
+def test_proof_passed_on_from_another_port_is_refused() -> None:
+    # A program that has taken the old port asks this server for a challenge, and a page there answers it.
+    page = signed_in("http://127.0.0.1:2")
+    assert page.proofs.verify(**page.message(), origin=ORIGIN) is None
+
+
 def test_revoked_token_takes_its_keys_along() -> None:
     made, _ = credentials()
-    ticket, other = made.link_ticket(READER), made.link_ticket(OWNER)
-    assert ticket is not None
-    assert other is not None
-    key, others_key = made.exchange(ticket), made.exchange(other)
+    key, others_key = made.new_key(READER), made.new_key(OWNER)
     left = made.socket_ticket(READER)
-    assert None not in {key, others_key, left}
+    assert left is not None
     assert made.set_tokens({digest_of(TOKEN): OWNER}) == {"reader"}
-    assert made.log_in(str(key)) is None
-    assert made.use_socket_ticket(str(left)) is None
-    assert made.log_in(str(others_key)) == OWNER
+    assert made.log_in(key) is None
+    assert made.use_socket_ticket(left) is None
+    assert made.log_in(others_key) == OWNER
     made.revoke_keys()
-    assert made.log_in(str(others_key)) is None
+    assert made.log_in(others_key) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from([0.0, 0.4, 1.0])), max_size=60))

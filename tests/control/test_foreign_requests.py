@@ -18,7 +18,7 @@ GETS = [
     *(f"/v1/sessions/none{rest}" for rest in ("", "/messages", "/events", "/snapshot", "/stream", "/export.html")),
 ]
 POSTS = [
-    *("/v1/rpc", "/v1/sessions", "/v1/login", "/v1/ticket", "/v1/uploads"),
+    *("/v1/rpc", "/v1/sessions", "/v1/login", "/v1/challenge", "/v1/ticket", "/v1/uploads"),
     *(f"/v1/sessions/none/{name}" for name in ("prompt", "cancel", "requests/r1")),
 ]
 HOSTS = [

@@ -176,6 +176,16 @@ async def test_too_much_memory_ends_no_turn(tmp_path: Path, clock: MockClock) ->
 # ---- audit lines -----------------------------------------------------------------------------------------------------------------
 
 
+async def test_port_of_the_last_time_is_taken_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        port = server.port
+    async with served(tmp_path) as again:
+        assert again.port == port
+    (listener,) = await trio.open_tcp_listeners(port, host="127.0.0.1")
+    async with listener, served(tmp_path) as elsewhere:
+        assert elsewhere.port != port
+
+
 @pytest.fixture
 def audit_file(tmp_path: Path) -> Iterator[Path]:
     before, level, propagates = list(LOGGER.handlers), LOGGER.level, LOGGER.propagate

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 import logging
 import os
+from base64 import urlsafe_b64encode
 from pathlib import Path
 
 import httpx
@@ -98,6 +100,33 @@ async def test_failed_logins_are_limited(tmp_path: Path, frozen: MockClock) -> N
                 assert "error" in await client.call("hello", **HELLO, ticket="wrong")
         assert (await http.get("/v1/status")).status_code == 429
         frozen.jump(1)
+
+
+async def test_page_signs_in_again_by_proof(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, httpx.AsyncClient(base_url=server.at.url) as http:
+        origin = {"origin": server.at.url}
+        link = server.at.link()
+        assert link is not None
+        ticket = {"ticket": link.partition("#k=")[2]}
+        kept = (await http.post("/v1/login", json=ticket, headers=origin)).json()
+        assert kept["seconds"] == 12 * 3600
+
+        async def prove(secret: str, **headers: str) -> httpx.Response:
+            challenge = (await http.post("/v1/challenge", json={})).json()["challenge"]
+            text = f"page\n{challenge}\nn".encode()
+            proof = urlsafe_b64encode(hmac.digest(secret.encode(), text, "sha256")).rstrip(b"=").decode()
+            sent = {"browser": kept["browser"], "challenge": challenge, "nonce": "n", "proof": proof}
+            return await http.post("/v1/login", json=sent, headers=headers)
+
+        key = (await prove(kept["secret"], **origin)).json()["key"]
+        assert (await http.get("/v1/status", headers={"authorization": f"Bearer {key}"})).status_code == 200
+        assert (await prove(kept["secret"])).status_code == 401
+        assert (await prove("x" * 43, **origin)).status_code == 401
+        # The secret itself opens nothing, and programs get none.
+        assert (await http.get("/v1/status", headers={"authorization": f"Bearer {kept['secret']}"})).status_code == 401
+        link = server.at.link()
+        assert link is not None
+        assert (await http.post("/v1/login", json={"ticket": link.partition("#k=")[2]})).json().keys() == {"key"}
 
 
 async def test_tickets_work_once_and_for_a_while(tmp_path: Path, clock: MockClock) -> None:

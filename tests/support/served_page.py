@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import attrs
 import trio
 
 from engine.config.config import Config
-from engine.control.listen import ServeOptions
+from engine.control.listen import ServedAt, ServeOptions, serve
+from engine.control.service.private_files import private_folder, write_private
 from engine.permission.user_policy import UserFiles, user_policy
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -99,6 +101,19 @@ class ServedPage:
         page = page or self.page
         await page.js(f"location.hash = '#/s/{session_id}'")
         await page.wait("document.querySelector('.session-place')?.textContent.includes('project')")
+
+    @asynccontextmanager
+    async def successor(self, folder: Path) -> AsyncGenerator[ServedAt]:
+        """Serve the engine anew, with the same token, at the page's address; the connections to the other end."""
+        text = f"{self.server.at.token}\n"
+        await trio.to_thread.run_sync(partial(write_private, private_folder(folder) / "token", text, replace=False))
+        async with trio.open_nursery() as nursery:
+            at = await nursery.start(serve, self.server.engine, ServeOptions(folder=folder, public_url=self.url))
+            self.line.cut()
+            self.line.port = int(at.url.rpartition(":")[2])
+            self.line.is_cut = False
+            yield at
+            nursery.cancel_scope.cancel()
 
     async def prompt(self, text: str) -> None:
         """Type a prompt into the page, and send it."""

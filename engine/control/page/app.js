@@ -2,14 +2,15 @@
 
 import { h, replace, setText } from "./dom.js";
 import { connect } from "./client/engine-client.js";
+import { REFUSED } from "./client/links.js";
 import { duration } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks, setLook } from "./looks.js";
 import { Sidebar } from "./sidebar.js";
+import { FOREIGN, isSignedIn, signInWith, takeTicket } from "./sign-in.js";
 import { oneLine, visible } from "./text.js";
 import { announce, button, dialog, problem } from "./widgets.js";
 
-const KEY = "engine.key";
 // What other clients are shown.
 const NAME = "browser";
 
@@ -22,7 +23,6 @@ class App {
     this.view = null;
     this.offset = 0;
     this.clientName = NAME;
-    this.credential = null;
     this.root = document.getElementById("app");
     this.line = h("div", { class: "connection-line", hidden: true });
     this.main = h("main", { id: "main", class: "main", tabindex: "-1" });
@@ -51,34 +51,30 @@ class App {
 
   async start() {
     const ticket = takeTicket();
-    const key = ticket ? null : (sessionStorage.getItem(KEY) ?? (await keyOfAnotherTab((late) => this.credential ?? this.#connect({ key: late }))));
-    if (!ticket && !key) return this.#askForLink("");
-    return this.#connect(ticket ? { ticket } : { key });
+    window.addEventListener("hashchange", () => this.#moved());
+    if (ticket || (await isSignedIn())) await this.#connect(ticket);
+    else this.#askForLink("");
   }
 
-  async #connect(credential) {
-    this.credential = credential;
+  /** Connect: with the *ticket* of a link, or as this browser was signed in before. */
+  async #connect(ticket) {
     replace(this.root, h("p", { class: "starting", role: "status" }, "Connecting"));
     try {
       this.client = await connect({
-        ...credential,
+        signIn: signInWith(ticket),
         name: NAME,
         onState: (state, details) => this.#setState(state, details),
         onNote: (method, params) => this.#note(method, params),
       });
     } catch (error) {
-      this.credential = null;
-      sessionStorage.removeItem(KEY);
-      return this.#askForLink(error.kind === "refused" ? "That link was used already, or is too old." : error.message);
+      const why = ticket ? "That link was used already, or is too old." : "This browser is signed in no more: 12 hours have passed, or the token was revoked.";
+      return this.#askForLink(error.code === REFUSED ? why : error.message);
     }
-    sessionStorage.setItem(KEY, this.client.key);
     this.#setClock();
-    shareKey(() => this.client.key);
     replace(this.root, this.frame);
     this.#tick();
     this.#watch();
     this.#route();
-    window.addEventListener("hashchange", () => this.#route());
     document.addEventListener("keydown", (event) => this.#key(event));
     // The fragment is the page's own: it names the session.
     document.querySelector(".skip").addEventListener("click", (event) => {
@@ -89,11 +85,22 @@ class App {
     return undefined;
   }
 
+  /** The address has changed: to another session, or to a link that was opened in this tab. */
+  #moved() {
+    const before = this.openId;
+    const ticket = takeTicket();
+    if (!ticket) return this.client && this.#route();
+    if (this.client && this.state !== "refused") return before && this.open(before);
+    // From the beginning, with what is on the way, or was refused, left behind.
+    history.replaceState(null, "", `#k=${ticket}`);
+    return location.reload();
+  }
+
   #askForLink(why) {
     const field = h("input", { type: "text", "aria-label": "Link", placeholder: "http://127.0.0.1:…/#k=…", autocomplete: "off", spellcheck: "false", class: "mono" });
     const go = () => {
       const ticket = /#k=([\w-]+)/.exec(field.value)?.[1] ?? (/^[\w-]{20,}$/.exec(field.value.trim())?.[0] || null);
-      if (ticket) this.#connect({ ticket });
+      if (ticket) this.#connect(ticket);
       else replace(failure, problem("That is no link of the server."));
     };
     const failure = h("div", {}, why ? problem(why) : "");
@@ -128,9 +135,6 @@ class App {
     }
     if (before !== state && (state === "offline" || before === "offline") && before !== "connecting") {
       announce(state === "offline" ? "The connection is lost" : "Connected again");
-    }
-    if (state === "refused" && this.client) {
-      sessionStorage.removeItem(KEY);
     }
     this.#tick();
     this.view?.update();
@@ -194,12 +198,12 @@ class App {
   }
 
   #lineText() {
-    // A key dies with its server, so this is what a restart looks like.
-    if (this.state === "refused") return "This page is signed out: the server was restarted, its token was revoked, or 12 hours have passed. Run “engine serve --open” to open it again.";
+    if (this.state === "refused") return "This page is signed out: 12 hours have passed, the token was revoked, or this is the server of another store. Run “engine serve --open” to open it again.";
     if (this.state === "offline") {
       const since = new Date(this.details.since).toLocaleTimeString();
       const left = Math.max(0, Math.ceil((this.details.retryAt - Date.now()) / 1000));
-      return `No connection since ${since}. What you see is from then. ${left ? `Trying again in ${left} s.` : "Trying again."}`;
+      const why = this.details.why === FOREIGN ? ` ${FOREIGN}` : "";
+      return `No connection since ${since}. What you see is from then.${why} ${left ? `Trying again in ${left} s.` : "Trying again."}`;
     }
     if (this.until) return `The server is about to end${this.until > this.now() ? ` in ${duration(this.until - this.now())}` : ""}. No new turns can begin.`;
     return "";
@@ -403,45 +407,6 @@ function isTyping(target) {
 function setTitleText(text) {
   const title = visible(text);
   if (document.title !== title) document.title = title;
-}
-
-/** Take the ticket out of the address, and out of the history, before anything else. */
-function takeTicket() {
-  const match = /^#k=([\w-]+)/.exec(location.hash);
-  if (!match) return null;
-  history.replaceState(null, "", `${location.pathname}#/`);
-  return match[1];
-}
-
-// A tab that is opened by hand has a storage of its own, and no ticket. Another tab of this page, which is of this server,
-// gives it its key. Nobody else can listen: channels are of one origin.
-const CHANNEL = "engine.key";
-const PATIENCE_MS = 300;
-
-/** A tab in the background may take its time: *onLate* is called with a key that comes after null was returned. */
-function keyOfAnotherTab(onLate) {
-  return new Promise((resolve) => {
-    if (!globalThis.BroadcastChannel) return resolve(null);
-    const channel = new BroadcastChannel(CHANNEL);
-    let finish = resolve;
-    channel.onmessage = ({ data }) => {
-      if (typeof data?.key !== "string") return;
-      channel.close();
-      finish(data.key);
-    };
-    channel.postMessage({ wants: "key" });
-    setTimeout(() => {
-      finish = onLate;
-      resolve(null);
-    }, PATIENCE_MS);
-    return undefined;
-  });
-}
-
-function shareKey(key) {
-  if (!globalThis.BroadcastChannel) return;
-  const channel = new BroadcastChannel(CHANNEL);
-  channel.onmessage = ({ data }) => data?.wants === "key" && channel.postMessage({ key: key() });
 }
 
 new App().start();

@@ -1,5 +1,6 @@
 // Where prompts are written. What was typed is kept until the server has admitted it, also over a reload.
 
+import { newId } from "./client/links.js";
 import { h, reconcile, replace, setText } from "./dom.js";
 import { bytes } from "./formats.js";
 import { icon } from "./icons.js";
@@ -131,7 +132,7 @@ export class Composer {
   /** Upload files for the next message. */
   attach(files) {
     for (const file of files) {
-      const entry = { name: file.name || "pasted", size: file.size, id: crypto.randomUUID(), state: "uploading" };
+      const entry = { name: file.name || "pasted", size: file.size, id: newId(), state: "uploading" };
       this.attachments.push(entry);
       this.#upload(entry, file);
     }
@@ -163,7 +164,7 @@ export class Composer {
     if ((!text && !attachments.length) || !this.context.mayChange()) return undefined;
     const mode = this.mode === "prompt" ? "prompt" : (wanted ?? this.mode);
     const entry = {
-      key: crypto.randomUUID(),
+      key: newId(),
       text,
       mode,
       attachments: attachments.map(({ upload, name }) => ({ upload, name })),
@@ -202,7 +203,7 @@ export class Composer {
   /** The turn was over, or another one had begun: then it is the next. */
   #sendLater(entry) {
     this.outbox.remove(entry.key);
-    const next = { ...entry, key: crypto.randomUUID(), mode: "queue", turnId: undefined };
+    const next = { ...entry, key: newId(), mode: "queue", turnId: undefined };
     this.outbox.add(next);
     return this.#send(next);
   }

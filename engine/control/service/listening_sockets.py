@@ -58,17 +58,21 @@ class ListeningSockets:
             raise
         return sockets
 
-    async def complete(self, host: str, port: int, path: Path | None) -> None:
+    async def complete(self, host: str, port: int, path: Path | None, *, preferred: int = 0) -> None:
         """Open what is missing. A checkpoint. If it raises, or is cancelled, `close` closes the rest.
 
         Args:
             host: the address to listen at.
             port: 0: a free one.
             path: of the Unix socket; None: there is none.
+            preferred: which port to take if any will do, and this one is free; 0: none in particular.
 
         Raises:
             ConfigError: it can't listen there.
         """
+        if not self.http and not port and preferred:
+            with suppress(ConfigError):
+                self.http = await _open_http(host, preferred)
         if not self.http:
             self.http = await _open_http(host, port)
         if not self.control and path is not None:

@@ -32,6 +32,8 @@ from engine.core.errors import ConfigError
 SOCKET_NAME: Final = "control.sock"
 _RECORD: Final = "server.json"
 _LOCK: Final = "server.lock"
+_PORT: Final = "port"
+_MOST_PORT: Final = 1 << 16
 _CONNECT_SECONDS: Final = 1.0
 # What another server may take from its lock to its record: it opens its store between the two.
 _START_SECONDS: Final = 30.0
@@ -140,6 +142,15 @@ def read_record(folder: Path) -> ServerRecord | None:
 def write_record(folder: Path, record: ServerRecord) -> None:
     """Say in *folder* where the server is; only for one that holds the lock. It blocks. Raises `ConfigError`."""
     write_private(folder / _RECORD, json.dumps(attrs.asdict(record), indent=1) + "\n", replace=True)
+    write_private(folder / _PORT, f"{urlsplit(record.url).port}\n", replace=True)
+
+
+def last_port(folder: Path) -> int:
+    """Return the port of the server that was here last, where pages still look for it; 0: it is not known. It blocks."""
+    with suppress(ConfigError, ValueError):
+        port = int(read_private(folder / _PORT) or "")
+        return port if 0 < port < _MOST_PORT else 0
+    return 0
 
 
 def remove_record(folder: Path, instance: str) -> None:

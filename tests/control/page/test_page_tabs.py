@@ -1,4 +1,4 @@
-"""Many tabs, old keys, long sessions."""
+"""Many tabs, long sessions."""
 
 from __future__ import annotations
 
@@ -71,36 +71,6 @@ async def test_page_without_an_answer_says_so(tmp_path: Path, browser_address: s
         await tab.text("No answer from the server, trying again.")
         await tab.js("globalThis.answers = true")
         await tab.text("Connected")
-
-
-async def test_used_link_says_so(tmp_path: Path, browser_address: str) -> None:
-    async with served_page(tmp_path, browser_address) as shown, shown.browser.page() as stranger:
-        link = shown.server.at.link()
-        assert link is not None
-        await stranger.goto(link.replace(shown.server.at.url, shown.url))
-        await stranger.text("Connected")
-        # Neither the address nor the history keeps the ticket.
-        assert "k=" not in await stranger.js("location.href")
-        entries = (await stranger.send("Page.getNavigationHistory"))["entries"]
-        assert not any("k=" in entry["url"] for entry in entries)
-        assert await stranger.js("Object.keys(localStorage).length") == 0
-        assert await stranger.js("document.cookie") == ""
-        async with shown.browser.page() as late:
-            await late.goto(link.replace(shown.server.at.url, shown.url))
-            await late.text("Open the link of the server")
-            await late.text("That link was used already, or is too old.")
-            late.errors.clear()
-
-
-async def test_key_dies_with_its_server(tmp_path: Path, browser_address: str) -> None:
-    async with served_page(tmp_path, browser_address) as shown:
-        session_id = await shown.open_session()
-        await shown.page.js("sessionStorage.setItem('engine.key', 'of-a-server-before-this-one')")
-        await shown.page.goto("about:blank")
-        await shown.page.goto(f"{shown.url}/#/s/{session_id}")
-        await shown.page.text("Open the link of the server")
-        assert await shown.page.js("sessionStorage.getItem('engine.key')") is None
-        shown.page.errors.clear()
 
 
 async def test_only_visible_rows_are_in_the_document(tmp_path: Path, browser_address: str) -> None:

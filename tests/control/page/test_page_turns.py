@@ -10,12 +10,10 @@ import trio
 
 from engine.agents import AgentConfig
 from engine.config.config import Config
-from engine.control.listen import ServeOptions
 from engine.testing.script import Pause, call, done, reasoning, text
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agent, Agents
 from engine.tools.builtin.task_jobs import task_tools
-from tests.support.served_engine import served
 from tests.support.served_page import ServedPage, served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
@@ -106,7 +104,7 @@ async def test_another_client_answers_first(tmp_path: Path, browser_address: str
     async with served_page(tmp_path, browser_address, *script) as shown:
         session_id = await shown.open_session()
         async with shown.browser.page(context=shown.page.context) as second:
-            # A second tab of the same browser needs no link: the first gives it the key.
+            # A second tab of the same browser needs no link.
             await second.goto(f"{shown.url}/#/s/{session_id}")
             await second.text("Nothing has been said yet")
             await shown.prompt("Make it.")
@@ -311,28 +309,6 @@ async def test_transcript_follows_until_somebody_scrolls(tmp_path: Path, browser
         assert await page.js(f"{from_end} > 100")
         await page.click(".latest")
         await page.wait(f"{from_end} < 2 && document.querySelector('.row-end')")
-
-
-async def test_restarted_server_needs_a_new_link(tmp_path: Path, browser_address: str) -> None:
-    async with served_page(tmp_path, browser_address, [*text("Still here."), *done()]) as shown:
-        page = shown.page
-        await shown.open_session()
-        await shown.prompt("Stay.")
-        await page.text("Still here.")
-        other = tmp_path / "other"
-        other.mkdir()
-        async with served(other, options=ServeOptions(folder=other / "run", public_url=shown.url)) as successor:
-            shown.line.cut()
-            await page.text("No connection since")
-            shown.line.port = successor.port
-            shown.line.is_cut = False
-            await page.text("This page is signed out: the server was restarted")
-            # What was there can still be read, and the key that is worth nothing any more is forgotten.
-            await page.text("Still here.")
-            await page.gone("Authorization")
-            assert await page.js("sessionStorage.getItem('engine.key')") is None
-            assert len([each for each in page.requests if each.endswith("/v1/ticket")]) < 20
-        page.errors.clear()
 
 
 async def test_sub_agent_is_shown_at_its_call(tmp_path: Path, browser_address: str) -> None:

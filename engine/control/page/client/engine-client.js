@@ -4,7 +4,7 @@
  *
  *     const client = await connect({ url, token, name: "panel", onState });
  *         url: the server's address (in a page: the page's own). One of: `token`; `ticket` (of a printed link; it is used up
- *         here); `key` (what a ticket was exchanged for: keep `client.key` in sessionStorage, not in localStorage).
+ *         here); `key` (what a ticket was exchanged for: `client.key`, which ends with the server); `signIn` (returns the key).
  *         onState(state, details): "live" | "behind" {events} | "offline" {since, retryAt, delay, why} | "refused" {code, why}.
  *         onNote(method, params): "clients", "server.draining", "server.ignored", and "unknown" {type}: update this client.
  *         Resolves when the server has answered, and tries for ever until then, unless `signal` is aborted. Rejects if the
@@ -25,7 +25,7 @@
  * rejects with the kind "lost". Errors are `EngineError {code, kind, data}`.
  */
 import { EngineError, LinkClosed } from "./errors.js";
-import { openHttp, openSocket, post } from "./links.js";
+import { LOST, newId, openHttp, openSocket, post } from "./links.js";
 import { FINAL_CLOSE_CODES, METHODS, PROTOCOL } from "./protocol.js";
 import { Session } from "./session.js";
 import { ListStream } from "./streams.js";
@@ -35,7 +35,7 @@ export { emptyFamily, foldFamily, openQuestions, sessionOf } from "./family.js";
 export { emptyState, fold, FoldError, messageCount, statusOf } from "./fold.js";
 
 /** @import * as P from "./engine-control.d.ts" */
-/** @import { Link } from "./links.js" */
+/** @import { Link, Place } from "./links.js" */
 /** @import { Subscription } from "./streams.js" */
 /** @typedef {keyof P.Methods} Method */
 /** @typedef {"live" | "behind" | "offline" | "refused"} State */
@@ -46,6 +46,7 @@ export { emptyState, fold, FoldError, messageCount, statusOf } from "./fold.js";
  * @property {string} [token]
  * @property {string} [ticket]
  * @property {string} [key]
+ * @property {(place: Place) => Promise<string>} [signIn] returns the key; it is called before each connection.
  * @property {string} [name] what other clients are shown.
  * @property {string} [version]
  * @property {string} [instance] stays the same for one installation, so that the server knows a client that comes back.
@@ -61,13 +62,15 @@ export { emptyState, fold, FoldError, messageCount, statusOf } from "./fold.js";
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 15_000;
+/** An attempt on this machine costs next to nothing, and its user waits: a server that is back is found within two seconds. */
+const LONGEST_LOCAL_MS = 1_500;
+const LOCAL = /^(localhost|127\.0\.0\.1|\[::1\])$/;
 /** A connection that lasted less counts as a failure: a server that closes each one is not asked all the time. */
 const STABLE_MS = 10_000;
 const PING_MS = 3_000;
 /** After so many WebSockets that did not open, HTTP is used. */
 const MOST_UNOPENED = 2;
-const LOST = 1006;
-const INSTANCE = crypto.randomUUID();
+const INSTANCE = newId();
 
 /** Connect to a server. @param {ConnectOptions} [options] @returns {Promise<Client>} */
 export async function connect(options = {}) {
@@ -116,7 +119,7 @@ export class Client {
     this.url = new URL(options.url ?? globalThis.document?.baseURI);
     this.url.pathname = this.url.pathname.replace(/[^/]*$/, "");
     this.url.search = this.url.hash = "";
-    /** What to connect with again, for 12 hours: keep it in sessionStorage. */
+    /** What the server knows this client by: for 12 hours at most, and until the server ends. */
     this.key = options.token ?? options.key ?? "";
     this.#listen();
     /** @type {Promise<void>} */
@@ -181,7 +184,7 @@ export class Client {
       signal?.addEventListener("abort", stop, { once: true });
       this.#pending.set(id, {
         method,
-        params: key ? { key: crypto.randomUUID(), ...params } : params,
+        params: key ? { key: newId(), ...params } : params,
         resolve: (result) => (done(), resolve(result)),
         reject: (error) => (done(), reject(error)),
         isSent: false,
@@ -227,7 +230,8 @@ export class Client {
         throw refused;
       }
       if (Date.now() - begin > STABLE_MS) attempt = 0;
-      const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** Math.min(attempt, 10));
+      const most = LOCAL.test(this.url.hostname) ? LONGEST_LOCAL_MS : LONGEST_DELAY_MS;
+      const longest = Math.min(most, FIRST_DELAY_MS * 2 ** Math.min(attempt, 10));
       const delay = longest * (0.5 + Math.random() / 2);
       const now = Date.now();
       this.#since ??= now;
@@ -266,11 +270,12 @@ export class Client {
     }
   }
 
-  /** Exchange the ticket of a printed link for a key of our own. */
+  /** Get a key of our own: from the caller, or for the ticket of a printed link. */
   async #logIn() {
-    const { ticket } = this.options;
-    if (this.key || ticket === undefined) return;
-    this.key = (await post({ ...this.#place, secret: "" }, "v1/login", JSON.stringify({ ticket }))).key;
+    const { ticket, signIn } = this.options;
+    const place = { ...this.#place, secret: "" };
+    if (signIn) this.key = await signIn(place);
+    else if (!this.key && ticket !== undefined) this.key = (await post(place, "v1/login", JSON.stringify({ ticket }))).key;
   }
 
   /** @returns {Promise<Link>} */

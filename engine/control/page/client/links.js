@@ -24,9 +24,15 @@ const OPENING_MS = 15_000;
 const POLLING_MS = 3_000;
 /** Seconds after which the server says something on a silent event stream. */
 const HEARTBEAT = 15;
-const LOST = 1006;
-const REFUSED = 4401;
+export const LOST = 1006;
+export const REFUSED = 4401;
 const FORBIDDEN = 4403;
+
+/** Return a new random text: a key, the name of an installation. */
+export function newId() {
+  // Not `randomUUID`, which browsers have only where the connection is encrypted or local.
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 /**
  * Send a POST of JSON; return the JSON of the answer. Throws `LinkClosed` if the server refuses it, or can't be reached.
