@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 # Commands that are not in the table yet.
 _MODULES: Mapping[str, str] = {
     "run": "engine.cli.run",
-    "sessions": "engine.cli.sessions.dispatch",
-    "stats": "engine.cli.sessions.stats",
-    "trace": "engine.cli.sessions.trace",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",
@@ -119,18 +116,18 @@ def _run(name: str, arguments: list[str]) -> int:
 
 def _help(spec: CommandSpec, arguments: list[str]) -> int | None:
     """Print the help without importing the command; None if the arguments do not ask for it."""
-    from engine.cli.command_table.command_parser import parse_arguments
+    from engine.cli.command_table.command_parser import SpecParser
     from engine.cli.terminal.exit_codes import run_command
     from engine.core.errors import ConfigError
 
     def run() -> int:
-        parse_arguments(spec, arguments)
+        SpecParser(spec).parse(arguments)
         raise ConfigError(f"the subcommand is missing\nNext: engine {spec.name} --help")
 
     if not spec.run:
         return run_command(spec.name, run)
     try:
-        parse_arguments(spec, arguments)
+        SpecParser(spec).parse(arguments)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 0
     except ConfigError:  # the command reports it in its own way

@@ -12,8 +12,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.command_table.command_parser import parse_arguments
-from engine.cli.command_table.model_commands import MODELS
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_text
@@ -36,7 +35,7 @@ _TIMEOUT: Final = 0.5
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    return run_command("models", lambda: _print_hosts(parse_arguments(MODELS, arguments)))
+    return run_command("models", lambda: _print_hosts(parse_arguments("models", arguments)))
 
 
 def _print_hosts(args: argparse.Namespace) -> int:

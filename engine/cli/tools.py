@@ -6,8 +6,7 @@ import argparse
 import json
 from collections.abc import Sequence
 
-from engine.cli.command_table.command_parser import parse_arguments
-from engine.cli.command_table.tool_commands import TOOLS
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools
 from engine.cli.flags.arg_types import similar_name_hint
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
@@ -18,7 +17,7 @@ from engine.tools.tool import Tool
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    return run_command("tools", lambda: _print_tools(parse_arguments(TOOLS, arguments)))
+    return run_command("tools", lambda: _print_tools(parse_arguments("tools", arguments)))
 
 
 def _print_tools(args: argparse.Namespace) -> int:

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 # own), and what the command does: at most 60 characters, a verb first.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "run": ("", "", "give the agent a task and watch it work"),
-    "sessions": ("", "", "list, search, show, export, fork and delete sessions"),
-    "stats": ("", "", "show tokens and money spent, by day, model and session"),
-    "trace": ("", "", "draw what ran when in a session, as a web page"),
+    "sessions": ("session_commands", "SESSIONS", "list, search, show, export, fork and delete sessions"),
+    "stats": ("session_commands", "STATS", "show tokens and money spent, by day, model and session"),
+    "trace": ("session_commands", "TRACE", "draw what ran when in a session, as a web page"),
     "models": ("model_commands", "MODELS", "list the models you can use here, and what others need"),
     "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
     "agents": ("", "", "list agents and sub-agents"),

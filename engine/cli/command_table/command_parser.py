@@ -34,6 +34,7 @@ class SpecParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise `ConfigError`: argparse would print the whole usage, which pushes the message out of sight."""
+        message = message.replace("the following arguments are required:", "missing:")
         raise ConfigError(message if "\nNext: " in message else f"{message}\nNext: {self.prog} --help")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -46,11 +47,6 @@ class SpecParser(argparse.ArgumentParser):
             hint = similar_name_hint(word.partition("=")[0], names) if is_flag else ""
             self.error(f"{'unknown flag' if is_flag else 'too many arguments'}: {word}{hint}")
         return args
-
-
-def parse_arguments(spec: CommandSpec, arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse *arguments* of the command. Raises `ConfigError`, or `SystemExit` after the help was printed."""
-    return SpecParser(spec).parse(arguments)
 
 
 class _Help(argparse.Action):

@@ -133,7 +133,7 @@ class CommandSpec:
         groups: its flags; `-h` and `--help` belong to every command.
         notes: paragraphs after the flags.
         exit_codes: what each code means that it can end with.
-        sample: arguments that its examples begin with, as a shell takes them.
+        sample: arguments that the examples of its flags begin with, as a shell takes them, required flags included.
         examples: further command lines, after `engine`, with what each does.
         subcommands: what its first word selects.
         default: the subcommand where no word selects one.
@@ -165,4 +165,5 @@ class CommandSpec:
 
     def example_of(self, flag: Flag) -> str:
         """Return a command line with *flag*, as it may be pasted."""
-        return " ".join(part for part in ("engine", self.name, self.sample, flag.example or flag.name) if part)
+        example = "" if flag.is_required else flag.example or flag.name
+        return " ".join(part for part in ("engine", self.name, self.sample, example) if part)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
 
 from engine.cli.command_table.command_list import COMMANDS
+from engine.cli.command_table.command_parser import SpecParser
 from engine.cli.command_table.command_spec import CommandSpec
 from engine.cli.flags.arg_types import similar_name_hint
 from engine.core.errors import ConfigError
@@ -16,6 +18,16 @@ def load_spec(name: str) -> CommandSpec:
     module, constant, _ = COMMANDS[name]
     spec: CommandSpec = getattr(import_module(f"engine.cli.command_table.{module}"), constant)
     return spec
+
+
+def find_spec(name: str) -> CommandSpec:
+    """Return the specification of a command or a subcommand, such as `sessions show`."""
+    return next(spec for spec in load_spec(name.partition(" ")[0]).with_subcommands() if spec.name == name)
+
+
+def parse_arguments(name: str, arguments: Sequence[str]) -> Namespace:
+    """Parse *arguments* of a command. Raises `ConfigError`, or `SystemExit` after the help was printed."""
+    return SpecParser(find_spec(name)).parse(arguments)
 
 
 def all_specs() -> tuple[CommandSpec, ...]:

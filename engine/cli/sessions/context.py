@@ -12,15 +12,12 @@ import trio
 
 from engine.cli.agent_files import load_user_agents
 from engine.cli.default_tools import default_tools
-from engine.cli.flags.arg_types import add_config_flag
 from engine.cli.flags.model_flags import default_model
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
-    add_session_argument,
     current_folder,
     run_subcommand,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.sessions.undo import NoModel
@@ -42,40 +39,17 @@ _MAX_ERROR_CHARS: Final = 2_000
 
 def context_main(arguments: list[str]) -> int:
     """Run `context`; return the exit code."""
-    parser = subcommand_parser(
-        "context", "Show what would fill the model's context window in the next request.", has_json=True
-    )
-    add_session_argument(parser)
-    parser.add_argument("--model", metavar="MODEL", help="use this model's window; default: the session's model")
-    add_config_flag(parser)
-    return run_subcommand("sessions context", parser, arguments, _context)
+    return run_subcommand("sessions context", arguments, _context)
 
 
 def compact_main(arguments: list[str]) -> int:
     """Run `compact`; return the exit code."""
-    parser = subcommand_parser(
-        "compact",
-        "Summarise a session's old messages, so that its next request is smaller. The messages stay in the store: "
-        "`engine sessions uncompact` undoes the summary. Ctrl-C leaves the history unchanged.",
-    )
-    add_session_argument(parser)
-    parser.add_argument("--heed", default="", metavar="TEXT", help="further instructions for the summary")
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help="the model that writes it; default: the configured one for summaries, or the session's",
-    )
-    add_config_flag(parser)
-    return run_subcommand("sessions compact", parser, arguments, _compact)
+    return run_subcommand("sessions compact", arguments, _compact)
 
 
 def uncompact_main(arguments: list[str]) -> int:
     """Run `uncompact`; return the exit code."""
-    parser = subcommand_parser(
-        "uncompact", "Undo the newest summary of a session: the messages that it replaced are back."
-    )
-    add_session_argument(parser)
-    return run_subcommand("sessions uncompact", parser, arguments, _uncompact)
+    return run_subcommand("sessions uncompact", arguments, _uncompact)
 
 
 # -- context ----------------------------------------------------------------------------------

@@ -9,14 +9,13 @@ import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
+from engine.cli.command_table.session_edit_commands import ExportFormat
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (
-    add_session_argument,
     current_folder,
     run_subcommand,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.sessions.show import session_title
@@ -39,10 +38,12 @@ from engine.journal.system_clock import RandomIds
 from engine.settings_file.config_file import load_config
 from engine.store.store_protocols import FullStore
 
-Format = Literal["json", "markdown", "html"]
-
-_SUFFIXES: Final[dict[str, Format]] = {".json": "json", ".md": "markdown", ".markdown": "markdown", ".html": "html"}
-_FORMATS: Final[tuple[Format, ...]] = ("json", "markdown", "html")
+_SUFFIXES: Final[dict[str, ExportFormat]] = {
+    ".json": "json",
+    ".md": "markdown",
+    ".markdown": "markdown",
+    ".html": "html",
+}
 # The file is read into memory as a whole, and its parsed form takes several times its size.
 MAX_IMPORT_BYTES: Final = 1 << 29
 _MAX_LINE_CHARS: Final = 200
@@ -51,49 +52,17 @@ _MAX_LISTED: Final = 5
 
 def export_main(arguments: list[str]) -> int:
     """Run `export`; return the exit code."""
-    parser = subcommand_parser(
-        "export",
-        "Write a session. JSON is complete, with all sub-agents, and `engine sessions import` restores it; Markdown "
-        "holds the conversation; HTML is a page.",
-    )
-    add_session_argument(parser)
-    parser.add_argument("--format", choices=_FORMATS, help="default: from the file's suffix, else json")
-    _add_output(parser, required=False)
-    return run_subcommand("sessions export", parser, arguments, _export)
+    return run_subcommand("sessions export", arguments, _export)
 
 
 def share_main(arguments: list[str]) -> int:
     """Run `share`; return the exit code."""
-    parser = subcommand_parser(
-        "share",
-        "Write a session as one self-contained web page, without scripts or links to other files. It holds everything "
-        "that was written and read in the session: review it before you share it.",
-    )
-    add_session_argument(parser)
-    _add_output(parser, required=True)
-    return run_subcommand("sessions share", parser, arguments, _share)
+    return run_subcommand("sessions share", arguments, _share)
 
 
 def import_main(arguments: list[str]) -> int:
     """Run `import`; return the exit code."""
-    parser = subcommand_parser(
-        "import",
-        "Import a session that was exported as JSON, or a conversation in Markdown: all of it or nothing. If its id "
-        "exists already, it gets a new one.",
-    )
-    parser.add_argument("file", metavar="FILE", help="the file to import; - reads standard input")
-    parser.add_argument(
-        "--cwd",
-        metavar="FOLDER",
-        help="the session's folder from now on; default: its old one, or for Markdown this folder",
-    )
-    return run_subcommand("sessions import", parser, arguments, _import)
-
-
-def _add_output(parser: argparse.ArgumentParser, *, required: bool) -> None:
-    help_text = "the file to write; - is standard output" + ("" if required else ", which is the default")
-    parser.add_argument("-o", "--output", metavar="FILE", required=required, help=help_text)
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    return run_subcommand("sessions import", arguments, _import)
 
 
 # -- export ----------------------------------------------------------------------------------
@@ -114,7 +83,7 @@ def _share(args: argparse.Namespace) -> int:
     return code
 
 
-def _text(journals: Journals, form: Format) -> str:
+def _text(journals: Journals, form: ExportFormat) -> str:
     if form == "json":
         return render_json_document(journals, engine=__version__, at=time.time())
     stories = [render_history(journal) for journal in journals]

@@ -13,13 +13,11 @@ from typing import Final
 
 import attrs
 
-from engine.cli.flags.arg_types import whole
 from engine.cli.sessions.session_command import (
     NoStoreYet,
     current_folder,
     run_subcommand,
     short_ids,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.sessions.table import Column, format_moment, table
@@ -50,29 +48,12 @@ class _Page:
 
 def list_main(arguments: list[str]) -> int:
     """Run `list`; return the exit code."""
-    parser = subcommand_parser("list", "List the sessions of this folder, newest first.", has_json=True)
-    _add_flags(parser)
-    return run_subcommand("sessions list", parser, arguments, _list)
+    return run_subcommand("sessions list", arguments, _list)
 
 
 def search_main(arguments: list[str]) -> int:
     """Run `search`; return the exit code."""
-    parser = subcommand_parser("search", "Find sessions by their messages or titles.", has_json=True)
-    parser.add_argument(
-        "words", nargs="+", metavar="WORD", help="a message must contain all words; the last one may be incomplete"
-    )
-    _add_flags(parser)
-    return run_subcommand("sessions search", parser, arguments, _search)
-
-
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="include sessions of all folders")
-    parser.add_argument(
-        "--limit",
-        type=whole(0),
-        metavar="N",
-        help=f"maximum number of results; 0: no limit; default: {_LISTED}, no limit with --json",
-    )
+    return run_subcommand("sessions search", arguments, _search)
 
 
 def _most(args: argparse.Namespace) -> int:

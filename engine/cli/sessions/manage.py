@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 import time
 from collections.abc import Sequence
-from typing import Final
 
 import attrs
 
-from engine.cli.flags.arg_types import whole
 from engine.cli.sessions.session_command import (
-    add_session_argument,
     resolve_session_id,
     run_subcommand,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.terminal.exit_codes import FAILED
@@ -39,61 +34,25 @@ from engine.store.store_protocols import FullStore
 from engine.tools.output.spill import SpillStore
 from engine.tools.tool_text import counted
 
-_AGE: Final = re.compile(r"(\d{1,6})([hdw])\Z")
-_SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
-
 
 def rename_main(arguments: list[str]) -> int:
     """Run `rename`; return the exit code."""
-    parser = subcommand_parser("rename", "Give a session a title. It stays until you change it.")
-    add_session_argument(parser)
-    parser.add_argument("title", nargs="+", metavar="TITLE", help="the new title")
-    return run_subcommand("sessions rename", parser, arguments, _rename)
+    return run_subcommand("sessions rename", arguments, _rename)
 
 
 def fork_main(arguments: list[str]) -> int:
     """Run `fork`; return the exit code."""
-    parser = subcommand_parser(
-        "fork",
-        "Start a new session with the history of another one, which stays unchanged. Prints the new session's id.",
-    )
-    add_session_argument(parser)
-    parser.add_argument(
-        "--at", metavar="MESSAGE", help="the last message to copy, by its id or the end of its id; default: all"
-    )
-    return run_subcommand("sessions fork", parser, arguments, _fork)
+    return run_subcommand("sessions fork", arguments, _fork)
 
 
 def delete_main(arguments: list[str]) -> int:
     """Run `delete`; return the exit code."""
-    parser = subcommand_parser(
-        "delete", "Delete sessions permanently, with their sub-agents' sessions and the files kept for them."
-    )
-    add_session_argument(parser, several=True)
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
-    return run_subcommand("sessions delete", parser, arguments, _delete)
+    return run_subcommand("sessions delete", arguments, _delete)
 
 
 def prune_main(arguments: list[str]) -> int:
     """Run `prune`; return the exit code."""
-    parser = subcommand_parser(
-        "prune",
-        "Delete permanently all sessions, of all folders, that have not been used for some time. A session that is "
-        "open anywhere stays.",
-    )
-    parser.add_argument(
-        "--older-than", type=_age, required=True, metavar="AGE", help="unused for this long, such as 30d, 12h or 8w"
-    )
-    parser.add_argument("--keep", type=whole(0), default=0, metavar="N", help="keep the newest N sessions, however old")
-    parser.add_argument("--dry-run", action="store_true", help="only list what would be deleted")
-    return run_subcommand("sessions prune", parser, arguments, _prune)
-
-
-def _age(text: str) -> float:
-    match = _AGE.match(text)
-    if match is None:
-        raise argparse.ArgumentTypeError("must be a number and h, d or w, such as 30d")
-    return float(int(match[1]) * _SECONDS[match[2]])
+    return run_subcommand("sessions prune", arguments, _prune)
 
 
 async def _stored(store: FullStore, session_id: SessionId) -> StoredSession:

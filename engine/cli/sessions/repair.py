@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 
 from engine.cli.flags.store_flags import resolve_store
-from engine.cli.sessions.session_command import run_subcommand, subcommand_parser
+from engine.cli.sessions.session_command import run_subcommand
 from engine.cli.terminal.exit_codes import FAILED
 from engine.cli.terminal.standard_streams import print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
@@ -21,13 +21,7 @@ from engine.tools.tool_text import counted
 
 def main(arguments: list[str]) -> int:
     """Run the subcommand; return the exit code."""
-    parser = subcommand_parser(
-        "repair",
-        "Copy what is readable in a store's file to a new one. The damaged file is not changed.",
-    )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="the damaged store; default: the usual store")
-    parser.add_argument("-o", "--output", metavar="NEW", help="the new store; default: FILE.repaired")
-    return run_subcommand("sessions repair", parser, arguments, _repair)
+    return run_subcommand("sessions repair", arguments, _repair)
 
 
 def _repair(args: argparse.Namespace) -> int:

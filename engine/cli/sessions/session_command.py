@@ -1,4 +1,4 @@
-"""What the subcommands of `engine sessions` share: their flags, the open store, session ids, and error messages."""
+"""What the subcommands of `engine sessions` share: the open store, session ids, and error messages."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Final, TypeVar
 
 import trio
 
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags import store_flags
-from engine.cli.flags.arg_types import add_json_flag, command_parser
-from engine.cli.flags.store_flags import PREFIX, add_store_flag, open_store, resolve_store
+from engine.cli.flags.store_flags import PREFIX, open_store, resolve_store
 from engine.cli.terminal.exit_codes import NO_HINTS, run_command
 from engine.core.errors import ConfigError, EngineError, SessionNotFound
 from engine.core.ids import SessionId
@@ -21,8 +21,6 @@ from engine.store.store_protocols import FullStore
 
 T = TypeVar("T")
 
-CODES: Final = "Exit codes: 0 done, 1 failed, 2 wrong usage."
-
 _SHORTEST: Final = 8
 
 
@@ -30,34 +28,15 @@ class NoStoreYet(SessionNotFound):
     """There is no store at this place so far."""
 
 
-def subcommand_parser(name: str, description: str, *, has_json: bool = False) -> argparse.ArgumentParser:
-    """Return a parser for the subcommand *name*, with the flags that all subcommands have."""
-    parser = command_parser(f"sessions {name}", description, epilog=CODES)
-    if has_json:
-        add_json_flag(parser)
-    add_store_flag(parser)
-    return parser
-
-
-def add_session_argument(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the argument that names a session, or *several*."""
-    help_text = "a session: its id, the beginning or end of the id, or last (the newest of this folder)"
-    if several:
-        parser.add_argument("sessions", nargs="+", metavar="ID", help=help_text)
-    else:
-        parser.add_argument("session", metavar="ID", help=help_text)
-
-
 def run_subcommand(
     name: str,
-    parser: argparse.ArgumentParser,
     arguments: Sequence[str],
     run: Callable[[argparse.Namespace], int],
     *,
     hints: Mapping[type[EngineError], str] = NO_HINTS,
 ) -> int:
-    """Run a subcommand with its parsed *arguments* as `run_command` does; return the exit code."""
-    return run_command(name, lambda: run(parser.parse_args(arguments)), hints=hints)
+    """Run the command *name* with its parsed *arguments* as `run_command` does; return the exit code."""
+    return run_command(name, lambda: run(parse_arguments(name, arguments)), hints=hints)
 
 
 def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T]], *, may_make: bool = False) -> T:

@@ -11,10 +11,8 @@ from itertools import zip_longest
 import attrs
 
 from engine.cli.sessions.session_command import (
-    add_session_argument,
     resolve_session_id,
     run_subcommand,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.sessions.table import format_moment
@@ -34,16 +32,7 @@ _SHORTEST = 6
 
 def main(arguments: list[str]) -> int:
     """Run the subcommand; return the exit code."""
-    parser = subcommand_parser(
-        "show",
-        "Print a session's conversation. Each heading ends with the end of the message's id, for "
-        "`engine sessions fork ID --at`.",
-        has_json=True,
-    )
-    add_session_argument(parser)
-    parser.add_argument("--usage", action="store_true", help="also show the tokens and cost of each request and turn")
-    parser.add_argument("--results", action="store_true", help="also show the results of tool calls")
-    return run_subcommand("sessions show", parser, arguments, _show)
+    return run_subcommand("sessions show", arguments, _show)
 
 
 def _show(args: argparse.Namespace) -> int:

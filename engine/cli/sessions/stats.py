@@ -10,8 +10,6 @@ from typing import Final
 
 import attrs
 
-from engine.cli.flags.arg_types import add_json_flag, command_parser, whole
-from engine.cli.flags.store_flags import add_store_flag
 from engine.cli.sessions.list import short_folder
 from engine.cli.sessions.session_command import NoStoreYet, run_subcommand, with_store
 from engine.cli.sessions.table import Column, table
@@ -23,8 +21,6 @@ from engine.store.store_protocols import FullStore, Spending, SpendingKind, Spen
 from engine.tools.tool_text import counted
 
 _DAY: Final = 86_400
-_DAYS: Final = 30
-_KINDS: Final[tuple[SpendingKind, ...]] = ("day", "model", "folder", "session")
 _DEFAULT_KINDS: Final[tuple[SpendingKind, ...]] = ("model", "day")
 _NOTHING: Final = Spending(key="", usage=Usage(), cost=0.0)
 # Rows per table, so that it fits a screen.
@@ -33,25 +29,7 @@ _MAX_ROWS: Final = 40
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = command_parser(
-        "stats",
-        "Show tokens and money spent: in total, by model and by day. Deleted sessions are included.",
-        epilog="Prices are those of the catalogue at the time of the request. A sub-agent counts for the session that "
-        "started it. Exit codes: 0 done, 1 the store could not be read, 2 wrong usage.",
-    )
-    since = parser.add_mutually_exclusive_group()
-    since.add_argument(
-        "--days",
-        type=whole(1, 36_500),
-        default=_DAYS,
-        metavar="N",
-        help=f"the last N days, including today; default: {_DAYS}",
-    )
-    since.add_argument("--all", action="store_true", help="all time")
-    parser.add_argument("--by", choices=_KINDS, help="only this table, with all rows")
-    add_json_flag(parser)
-    add_store_flag(parser)
-    return run_subcommand("stats", parser, arguments, _run)
+    return run_subcommand("stats", arguments, _run)
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -12,10 +12,8 @@ import trio
 
 from engine.cli.flags.store_flags import resolve_session, resolve_store
 from engine.cli.sessions.session_command import (
-    add_session_argument,
     current_folder,
     run_subcommand,
-    subcommand_parser,
     with_store,
 )
 from engine.cli.terminal.exit_codes import FAILED, NO_HINTS
@@ -38,7 +36,6 @@ from engine.store.store_protocols import FullStore
 _MAX_PROMPT_CHARS: Final = 70
 _ID_CHARS: Final = 8
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
-_FORCE: Final = "also overwrite files that were changed since; leave files that can't be restored"
 
 # What to do, for each subcommand, if the files can't be restored.
 _HINTS: Final[Mapping[str, Mapping[type[EngineError], str]]] = {
@@ -49,65 +46,31 @@ _HINTS: Final[Mapping[str, Mapping[type[EngineError], str]]] = {
 
 def undo_main(arguments: list[str]) -> int:
     """Run `undo`; return the exit code."""
-    parser = subcommand_parser("undo", "Undo the newest turn of a session: its messages and its file changes.")
-    add_session_argument(parser)
-    parser.add_argument("--force", action="store_true", help=_FORCE)
-    return _run("undo", parser, arguments, _undo)
+    return _run("undo", arguments, _undo)
 
 
 def redo_main(arguments: list[str]) -> int:
     """Run `redo`; return the exit code."""
-    parser = subcommand_parser("redo", "Redo the turn that was undone last, with its file changes.")
-    add_session_argument(parser)
-    parser.add_argument("--force", action="store_true", help=_FORCE)
-    return _run("redo", parser, arguments, _redo)
+    return _run("redo", arguments, _redo)
 
 
 def diff_main(arguments: list[str]) -> int:
     """Run `diff`; return the exit code."""
-    parser = subcommand_parser("diff", "Show how a turn changed files.")
-    add_session_argument(parser)
-    _add_turn(parser)
-    return _run("diff", parser, arguments, _diff)
+    return _run("diff", arguments, _diff)
 
 
 def restore_main(arguments: list[str]) -> int:
     """Run `restore`; return the exit code."""
-    parser = subcommand_parser("restore", "Restore files or whole folders as they were before a turn.")
-    add_session_argument(parser)
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="relative to the session's folder")
-    _add_turn(parser)
-    parser.add_argument(
-        "--version",
-        metavar="ID",
-        help="a single file as it was then: the id, or its beginning, from `engine sessions versions`",
-    )
-    parser.add_argument("--force", action="store_true", help="also overwrite files that were changed since")
-    return _run("restore", parser, arguments, _restore)
+    return _run("restore", arguments, _restore)
 
 
 def versions_main(arguments: list[str]) -> int:
     """Run `versions`; return the exit code."""
-    parser = subcommand_parser(
-        "versions", "List the contents that a file has had while the session worked, the oldest first."
-    )
-    add_session_argument(parser)
-    parser.add_argument("path", metavar="PATH", help="relative to the session's folder")
-    return _run("versions", parser, arguments, _versions)
-
-
-def _add_turn(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--turn",
-        metavar="ID",
-        help="the turn: its id, or the id of one of its messages or the end of that, from `engine sessions show`; "
-        "default: the newest turn that changed files; of an undone turn, `restore` restores what its undo overwrote",
-    )
+    return _run("versions", arguments, _versions)
 
 
 def _run(
     name: str,
-    parser: argparse.ArgumentParser,
     arguments: Sequence[str],
     work: Callable[[Session, argparse.Namespace], Awaitable[str]],
 ) -> int:
@@ -124,7 +87,7 @@ def _run(
             )
             return FAILED
 
-    return run_subcommand(f"sessions {name}", parser, arguments, run, hints=_HINTS.get(name, NO_HINTS))
+    return run_subcommand(f"sessions {name}", arguments, run, hints=_HINTS.get(name, NO_HINTS))
 
 
 def _with_session(args: argparse.Namespace, work: Callable[[Session, argparse.Namespace], Awaitable[str]]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from engine.cli.command_table.command_list import COMMANDS
-from engine.cli.command_table.command_parser import SpecParser, parse_arguments
+from engine.cli.command_table.command_parser import SpecParser
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.find_command import all_specs, find_subcommand, load_spec
 from engine.core.errors import ConfigError
@@ -77,18 +77,18 @@ def test_the_examples_of_a_command_parse(spec: CommandSpec) -> None:
         words = shlex.split(line)
         found, arguments = find_subcommand(load_spec(words[0]), words[1:])
         assert found.name == spec.name
-        parse_arguments(found, arguments)
+        SpecParser(found).parse(arguments)
 
 
 @pytest.mark.parametrize(("spec", "flag"), FLAGS)
 def test_every_flag_has_an_example(spec: CommandSpec, flag: Flag) -> None:
-    assert flag.example or not flag.takes_value, "give it an example with a value"
+    assert flag.example or flag.is_required or not flag.takes_value, "give it an example with a value"
     words = shlex.split(spec.example_of(flag))
     assert words[0] == "engine"
     assert any(word.partition("=")[0] in flag.names for word in words)
     found, arguments = find_subcommand(load_spec(words[1]), words[2:])
     assert found is spec
-    parse_arguments(found, arguments)
+    SpecParser(found).parse(arguments)
 
 
 @cache
@@ -136,6 +136,7 @@ DEEP = CommandSpec(
                 Flag(names=("-o", "--output"), value="FILE", help="write to FILE"),
                 Flag(names=("--loud",), help="print more", excludes="volume"),
                 Flag(names=("--quiet",), help="print less", excludes="volume"),
+                Flag(names=("--to",), value="PLACE", help="move to PLACE", is_required=True),
                 Flag(names=("--tag",), value="TAG", help="add a tag", is_repeated=True),
                 Flag(names=("--mode",), choices=("fast", "slow"), default="fast", help="work like this"),
             ),
@@ -165,10 +166,11 @@ def test_an_unknown_subcommand_gets_a_hint() -> None:
 
 
 def test_arguments_are_parsed_by_the_table() -> None:
-    args = SpecParser(DEEP).parse(["a", "--tag", "x", "--tag=y", "-o", "f", "b"][:6])
+    args = SpecParser(DEEP).parse(["a", "--tag", "x", "--tag=y", "-o", "f", "--to", "b"])
     assert vars(args) == {
         "place": ["a"],
         "output": "f",
+        "to": "b",
         "loud": False,
         "quiet": False,
         "tag": ["x", "y"],
@@ -179,14 +181,15 @@ def test_arguments_are_parsed_by_the_table() -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("--laud", "unknown flag: --laud: did you mean --loud?\nNext: engine deep dive --help"),
-        ("--zzz=1", "unknown flag: --zzz=1\nNext: engine deep dive --help"),
-        ("--out f", "unknown flag: --out: did you mean --output?\nNext: engine deep dive --help"),
+        ("--to x --laud", "unknown flag: --laud: did you mean --loud?\nNext: engine deep dive --help"),
+        ("--to x --zzz=1", "unknown flag: --zzz=1\nNext: engine deep dive --help"),
+        ("--to x --out f", "unknown flag: --out: did you mean --output?\nNext: engine deep dive --help"),
+        ("", "missing: --to\nNext: engine deep dive --help"),
         ("--loud --quiet", "argument --quiet: not allowed with argument --loud\nNext: engine deep dive --help"),
         ("--mode x", "argument --mode: must be fast or slow, not 'x'\nNext: engine deep dive --help"),
     ],
 )
 def test_wrong_flags_are_one_line_and_a_hint(line: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        parse_arguments(DEEP, line.split())
+        SpecParser(DEEP).parse(line.split())
     assert str(caught.value) == message

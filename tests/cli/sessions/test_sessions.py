@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from engine.cli import main
-from engine.cli.sessions.dispatch import SUBCOMMANDS
+from engine.cli.command_table.find_command import load_spec
 from engine.cli.sessions.session_command import resolve_session_id, short_ids
 from engine.cli.sessions.stats import utc_offsets
 from engine.cli.sessions.table import display_width
@@ -576,12 +576,16 @@ def test_the_clock_changes_with_the_season(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_help_names_every_subcommand(engine_here: Engine) -> None:
     said = engine_here("sessions", "--help")
-    for name in SUBCOMMANDS:
+    for spec in load_spec("sessions").subcommands:
+        name = spec.name.partition(" ")[2]
         assert f"  {name} " in said.out
         helped = engine_here("sessions", name, "--help")
         assert (helped.code, f"usage: engine sessions {name} " in helped.out) == (0, True)
     assert "usage: engine stats " in engine_here("stats", "--help").out
-    assert engine_here("sessions", "lst").err == "engine sessions: unknown subcommand 'lst'; did you mean list?\n"
+    assert (
+        engine_here("sessions", "lst").err
+        == "engine sessions: unknown subcommand 'lst': did you mean list?\nNext: engine sessions --help\n"
+    )
     assert engine_here("sessions", "\x1b").code == 2
 
 

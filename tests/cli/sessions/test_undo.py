@@ -11,7 +11,7 @@ import pytest
 import trio
 
 import engine
-from engine.cli.sessions.dispatch import main
+from engine.cli import main
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -33,7 +33,7 @@ class Kept:
 
     def sessions(self, *arguments: str, code: int = 0) -> str:
         """Run `engine sessions …` in the folder; return all that it says."""
-        assert main(list(arguments)) == code
+        assert main(["sessions", *arguments]) == code
         said = self.capture.readouterr()
         return said.out + said.err
 
