@@ -55,7 +55,8 @@ def test_question_shows_command_and_further_rights(engine: Start, tmp_path: Path
     command.read_until(PROMPT)
     out = tmp_path.parent / "out-of-here"
     assert "● Allow bash to run this command?\r\n    echo x > ../out-of-here\r\n" in command.output
-    assert f"    also: edit {out}, outside {out}\r\n" in re.sub(r"\r\n(?=\S)", "", command.output)
+    shown = re.sub(r"\r\n(?=\S)", "", command.output)
+    assert f"    Also writes: {out}\r\n    Outside the project: {out}\r\n" in shown
     command.type("r\n")
     assert command.wait() == 3
     assert not out.exists()

@@ -1,10 +1,13 @@
 """The wording of permission questions."""
 
+from typing import Any
+
+import attrs
 import pytest
 
-from engine.core.events import PermissionAsked, Right
+from engine.core.events import PermissionAnswered, PermissionAsked, Right
 from engine.core.ids import CallId, RequestId
-from engine.permission.question_text import allow_question, further_rights, opaque_warning
+from engine.permission.question_text import allow_question, answer_text, further_rights, opaque_warning
 
 
 def question(permission: str, *rights: Right, opaque: str = "") -> PermissionAsked:
@@ -36,9 +39,39 @@ def test_question_names_the_action(permission: str, text: str) -> None:
 
 def test_further_rights_leave_out_the_question() -> None:
     rights = [Right(permission=name, pattern="/a") for name in ("bash", "outside", "opaque")]
-    assert further_rights(question("bash", *rights)) == ("outside /a",)
+    assert further_rights(question("bash", *rights)) == ("Outside the project: /a",)
 
 
 def test_opaque_command_has_a_warning() -> None:
     assert opaque_warning(question("bash", opaque="$x is unknown")) == "Cannot analyse this command: $x is unknown"
     assert not opaque_warning(question("bash"))
+
+
+def test_several_files_are_counted() -> None:
+    request = attrs.evolve(question("edit"), patterns=("a", "b"))
+    assert allow_question(request) == "Allow tool to change 2 files?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ({"answer": "once"}, "Allowed once: bash a (asked by the rule R)"),
+        ({"answer": "once", "by": "panel"}, "Allowed once: bash a (by panel; asked by the rule R)"),
+        (
+            {"answer": "always", "scope": "project", "allowed": (Right(permission="bash", pattern="a *"),)},
+            "Allowed in this project: bash a * (asked by the rule R)",
+        ),
+        ({"answer": "reject"}, "Denied: bash a (asked by the rule R)"),
+        ({"answer": "reject", "feedback": "use b"}, "Denied: bash a (instead: use b; asked by the rule R)"),
+        ({"answer": "expired"}, "Denied, as nothing was answered in time: bash a (asked by the rule R)"),
+        ({"answer": "withdrawn"}, "Withdrawn, as its call has ended: bash a (asked by the rule R)"),
+    ],
+)
+def test_answer_names_verdict_rule_and_origin(answer: dict[str, Any], text: str) -> None:
+    request = attrs.evolve(question("bash"), rule="the rule R")
+    assert answer_text(request, PermissionAnswered(request_id=RequestId("r"), **answer)) == text
+
+
+def test_answer_to_an_unknown_question() -> None:
+    answered = PermissionAnswered(request_id=RequestId("r"), answer="once", by="panel")
+    assert answer_text(None, answered) == "Allowed once (by panel)"

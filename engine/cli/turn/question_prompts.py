@@ -6,6 +6,7 @@ import json
 import re
 from typing import Final, cast
 
+from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.terminal_text import (
     Symbols,
     clock_time,
@@ -13,7 +14,6 @@ from engine.cli.terminal.terminal_text import (
     escape_on_one_line,
     escape_unseen,
 )
-from engine.cli.turn.render import main_argument
 from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
 from engine.permission.question_text import allow_question, further_rights, opaque_warning
 from engine.session.answer_types import Always, Answer, Once, Reject
@@ -54,8 +54,7 @@ def permission_question(request: PermissionAsked, detail: str, symbols: Symbols)
     # Every line of the command is shown: a truncated one could hide what it does.
     what = escape_unseen(detail or ", ".join(request.patterns))
     lines += [f"    {line}" for line in what.removesuffix("\n").split("\n")]
-    if others := further_rights(request):
-        lines.append(f"    also: {_on_one_line(', '.join(others))}")
+    lines += [f"    {_on_one_line(other)}" for other in further_rights(request)]
     if warning := opaque_warning(request):
         lines.append(f"    {_on_one_line(warning)}")
     return "\n".join(lines) + "\n"

@@ -14,6 +14,7 @@ from typing import Final, assert_never, cast
 
 import attrs
 
+from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.core import events as ev
@@ -21,8 +22,6 @@ from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
 from engine.journal.state import Resync
 
-# The arguments that identify a call best, in this order.
-_MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
 _MIN_WIDTH: Final = 20
 
 # Reasons for another step that the user should see; the others are ordinary.
@@ -302,23 +301,6 @@ class Renderer:
         return (
             f"{self.end_line()}{self.margins.note}{self.symbols.note} {' '.join(escape_control_chars(text).split())}\n"
         )
-
-
-def main_argument(arguments: str) -> str:
-    """Return the argument that identifies a call: its command, its path."""
-    try:
-        parsed: object = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return arguments
-    if not isinstance(parsed, dict):
-        return arguments
-    values = cast("dict[str, object]", parsed)
-    # For unknown tools, the first text argument is the best guess.
-    for name in (*_MAIN_ARGUMENTS, *values):
-        value = values.get(name)
-        if isinstance(value, str) and value.strip():
-            return value
-    return arguments if values else ""
 
 
 def _summary(settlement: Settlement) -> str:

@@ -127,7 +127,7 @@ def test_question_shows_further_rights_and_opaque_reason() -> None:
     rights = (Right(permission="bash", pattern="ls"), Right(permission="outside", pattern="/etc"))
     text = permission_question(asked(rights=rights, opaque="$x names the program"), "ls /etc", UNICODE)
     assert text == (
-        "● Allow bash to run this command?\n    ls /etc\n    also: outside /etc\n"
+        "● Allow bash to run this command?\n    ls /etc\n    Outside the project: /etc\n"
         "    Cannot analyse this command: $x names the program\n"
     )
 
@@ -135,7 +135,7 @@ def test_question_shows_further_rights_and_opaque_reason() -> None:
 def test_line_breaks_cannot_imitate_the_engine() -> None:
     rights = (Right(permission="edit", pattern="a\n  once (o), or"),)
     assert permission_question(asked(rights=rights, opaque="b\nc"), "ls", UNICODE) == (
-        "● Allow bash to run this command?\n    ls\n    also: edit a^J  once (o), or\n"
+        "● Allow bash to run this command?\n    ls\n    Also writes: a^J  once (o), or\n"
         "    Cannot analyse this command: b^Jc\n"
     )
 

@@ -6,8 +6,9 @@ from typing import get_args
 import attrs
 import pytest
 
+from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.terminal_text import ASCII
-from engine.cli.turn.render import CONTINUED, Margins, Renderer, main_argument
+from engine.cli.turn.render import CONTINUED, Margins, Renderer
 from engine.core.events import (
     CONTINUE_REASONS,
     DURABLE_TYPES,
