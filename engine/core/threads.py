@@ -106,3 +106,13 @@ def in_background(function: Callable[[], object]) -> None:
     What it returns or raises is dropped.
     """
     trio.lowlevel.start_thread_soon(function, lambda _: None, name="engine clean-up")
+
+
+def finish_in_thread(function: Callable[[], object], seconds: float) -> None:
+    """Run blocking work that a cancel must not prevent: in a thread, blocking this one for *seconds* at most.
+
+    What is not done by then is done soon: the process waits for it at its end. What it returns is dropped.
+    """
+    thread = threading.Thread(target=function, name="engine clean-up")
+    thread.start()
+    thread.join(seconds)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,16 +24,16 @@ from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.files.real_path import followed, is_within
 from engine.permission.project_root import find_project_root
-from engine.permission.rules.run_later import runs_later
 from engine.sandbox.places import NOTHING, git_folders, machine_places
+from engine.sandbox.run_later_files import GIT, GIT_SETTINGS, git_folders_of, link_targets, run_later_files
 from engine.sandbox.temporary import project_folder
 
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.
 _SETTINGS: Final = ".engine"
-_GIT: Final = ".git"
-_HOOKS: Final = "hooks"
-_GIT_FILES: Final = ("config", "config.worktree", "commondir")
+_HOOKS, _CONFIG, *_ = GIT_SETTINGS
+# Mounting takes the square of their number: 0.1 s for these, 1 s for three times as many.
+MAX_PROTECTED: Final = 250
 
 _TEMPORARY: Final = ("/tmp", "/var/tmp")  # noqa: S108 - these are meant
 _RUN: Final = ("/run", "/var/run")
@@ -61,8 +61,8 @@ def sandbox_layout(sandbox: Sandbox, *, cwd: str, home: str) -> Layout:
     open_places = [path for path, kind in places.items() if kind in {"writable", "readable"}]
     _make(Path(project, _SETTINGS))
     for folder in dict.fromkeys((project, followed(cwd))):
-        places |= dict.fromkeys(_run_later(folder), "readable")
-        places |= _protected_paths(folder)
+        _prepare_settings(folder)
+    places |= _protected_paths(run_later_files(project, followed(cwd)), project, followed(cwd))
     places |= _hidden_paths(sandbox, home)
     unseen = [path for path, kind in places.items() if kind in {"empty folder", "private"}]
     places |= _unreachable_sockets(project, unseen, open_places)
@@ -137,31 +137,43 @@ def _is_folder(path: str) -> bool:
 # ---- settings that determine what runs later -------------------------------------------------------------------------------------
 
 
-def _protected_paths(folder: str) -> dict[str, Kind]:
-    """Return the protected paths of a project. Raises `ToolError` for a path that can't be protected."""
-    settings, git = Path(folder, _SETTINGS), Path(folder, _GIT)
+def _prepare_settings(folder: str) -> None:
+    """Make what can be mounted only if it exists. Raises `ToolError` for settings that can't be protected."""
+    settings, git = Path(folder, _SETTINGS), Path(folder, GIT)
     if settings.is_symlink():
         raise ToolError(f"The command was not run: {settings} is a symbolic link, which a sandbox can't protect.")
-    guarded: dict[str, Kind] = {str(settings): "readable"} if os.path.lexists(settings) else {}
-    if git.is_symlink() or not os.path.lexists(git):
-        return guarded
-    if not git.is_dir():  # a file that points to the repository
-        return {**guarded, str(git): "readable"}
-    _make(git / _HOOKS)
-    _create_git_settings(git)
-    inside = [git / name for name in (_HOOKS, *_GIT_FILES) if os.path.lexists(git / name)]
-    if git / _GIT_FILES[0] not in inside or any(path.is_symlink() for path in inside):
-        return {**guarded, str(git): "readable"}
-    # The folder itself too, or it could be moved away and replaced.
-    return {**guarded, str(git): "writable", **{str(path): "readable" for path in inside}}
+    if not git.is_symlink() and git.is_dir():
+        _make(git / _HOOKS)
+        _create_git_settings(git)
 
 
-def _run_later(folder: str) -> Iterator[str]:
-    """Yield what is directly in a folder, is not a link, and runs later by itself, but for the repository."""
-    with suppress(OSError), os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name != _GIT and not entry.is_symlink() and runs_later(entry.name):
-                yield entry.path
+def _protected_paths(paths: Iterable[str], project: str, cwd: str) -> dict[str, Kind]:
+    """Return how to mount what runs later, so that a command can't change it; if there is too much, the outermost."""
+    paths = list(paths)
+    # A folder in which the command runs must stay writable.
+    targets = [path for path in link_targets(paths, project) if not is_within(cwd, path)]
+    guarded: dict[str, Kind] = dict.fromkeys(targets, "readable")
+    for path in (Path(one) for one in paths if not Path(one).is_symlink()):
+        is_repository = path.name == GIT and path.is_dir()
+        # Of a repository only the settings. It is mounted separately nevertheless, or it could be moved away and replaced.
+        guarded[str(path)] = "writable" if is_repository and _is_protected_by_settings(path) else "readable"
+    return dict(sorted(guarded.items(), key=lambda item: item[0].count("/"))[:MAX_PROTECTED])
+
+
+def protection_problem(paths: Iterable[str], project: str, cwd: str) -> str:
+    """Return why not all of these files can be protected from a command; empty if they can. It blocks."""
+    paths = list(paths)
+    if len(paths) + len(list(link_targets(paths, project))) > MAX_PROTECTED:
+        return f"the project has more than {MAX_PROTECTED} files that other programs run by themselves later"
+    around = (path for path in paths if any(is_within(cwd, target) for target in link_targets([path], project)))
+    link = next(around, "")
+    return f"{link} is a link to a folder that the command can change" if link else ""
+
+
+def _is_protected_by_settings(git: Path) -> bool:
+    """Return whether a repository can be written to if only its settings are protected."""
+    settings = [Path(folder, name) for folder in git_folders_of(str(git)) for name in GIT_SETTINGS]
+    return (git / _CONFIG).exists() and not any(path.is_symlink() for path in settings)
 
 
 def _create_git_settings(git: Path) -> None:

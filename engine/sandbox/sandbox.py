@@ -84,9 +84,16 @@ class SandboxLauncher:
         before = self._writable.setdefault(cwd, writable)
         if not any(is_within(layout.cwd, path) for path in before):
             raise ToolError(f"{_NOT_RUN} {cwd} leads to another folder than at first.")
-        if changing is not None and not any(is_within(followed(str(changing)), path) for path in before):
-            raise ToolError(f"{_NOT_RUN} it can't change {changing}.")
-        return layout.without(set(writable) - set(before)), real
+        layout = layout.without(set(writable) - set(before))
+        return (layout if changing is None else _open_file(layout, changing, before)), real
+
+
+def _open_file(layout: Layout, changing: Path, writable: Sequence[str]) -> Layout:
+    """Return the layout in which a file can be changed, whatever its name. Raises `ToolError` if it lies outside."""
+    path = followed(str(changing))
+    if not any(is_within(path, folder) for folder in writable):
+        raise ToolError(f"{_NOT_RUN} it can't change {changing}.")
+    return layout.without({path} if changing.is_file() else ())
 
 
 def _launch(program: str, layout: Layout, command: Sequence[str]) -> Launch:

@@ -1,6 +1,7 @@
 """`bash` as users get it: what runs without a question is confined, what they approve runs as approved."""
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.events import CallSettled, PermissionAsked
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.sandbox.backends import choose_backend
+from engine.sandbox.mounts import MAX_PROTECTED
 from engine.sandbox.reader import launch_reader
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.testing.script import Answer, call, done, text
@@ -231,6 +233,103 @@ async def test_new_files_that_run_later_are_asked_about(project: Path, answer: s
     assert (project / ".envrc.not-allowed").exists() == (project / ".vscode.not-allowed/tasks.json").exists() != is_kept
     assert (".envrc.not-allowed" in turn.texts[0]) != is_kept
     assert (project / ".tool-versions").exists()
+
+
+_MAKES_EVERYWHERE = """
+mkdir -p deep/below/.vscode deep/.github/workflows node_modules/one plain
+touch deep/below/.vscode/tasks.json deep/.envrc .github/workflows/new.yml deep/.github/workflows/ci.yml node_modules/one/.envrc
+ln -s /dev/null deep/AGENTS.md
+mkdir -p bare/objects bare/refs && touch bare/HEAD bare/config plain/config plain/ordinary.txt
+git init -q deep/repository
+echo commondir > .git/modules/one/commondir
+"""
+
+
+@pytest.mark.parametrize("reply", [engine.Once(), engine.Reject("no")])
+async def test_new_files_are_found_in_every_folder(project: Path, reply: engine.Once | engine.Reject) -> None:
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    made = {
+        ".git/modules/one/commondir",
+        ".github/workflows/new.yml",
+        "bare/config",
+        "deep/.envrc",
+        "deep/.github/workflows",
+        "deep/AGENTS.md",
+        "deep/below/.vscode",
+        "deep/repository/.git",
+    } - {".github/workflows/new.yml"}
+    (project / ".github/workflows").mkdir(parents=True)
+    (project / ".git/modules/one").mkdir(parents=True)
+    (project / ".git/modules/one/HEAD").touch()
+    (project / "make.sh").write_text(_MAKES_EVERYWHERE)
+    turn = await run(project, "sh make.sh", profile="auto-edit", reply=reply)
+    assert [set(event.patterns) for event in turn.asked] == [made]
+    is_kept = isinstance(reply, engine.Once)
+    assert [os.path.lexists(project / path) for path in made] == [is_kept] * len(made)
+    assert [os.path.lexists(project / f"{path}.not-allowed") for path in made] == [not is_kept] * len(made)
+    assert (project / "plain/config").exists()
+    assert (project / "node_modules/one/.envrc").exists()
+    # It was there, so it is read-only.
+    assert not (project / ".github/workflows/new.yml").exists()
+
+
+async def test_existing_files_that_run_later_stay_as_they_are(project: Path) -> None:
+    """In whichever folder they are, and wherever a link among them leads."""
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    files = (
+        "deep/.envrc",
+        "deep/below/.vscode/tasks.json",
+        ".github/workflows/ci.yml",
+        "docs/agents.md",
+        "inner/.git/config",
+    )
+    for path in files[:-1]:
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text("as it was")
+    (project / "AGENTS.md").symlink_to("docs/agents.md")
+    (project / "CLAUDE.md").symlink_to("nothing/yet")
+    before = [(project / path).read_text() for path in files]
+    script = "\n".join(f"echo changed > {path}; rm -rf {path}; mv {path} away" for path in files)
+    (project / "change.sh").write_text(
+        f"{script}\nmv deep elsewhere; mkdir -p deep nothing; touch deep/.envrc nothing/yet\n"
+    )
+    turn = await run(project, "sh change.sh", profile="auto-edit", reply=engine.Reject("no"))
+    assert "Read-only file system" in turn.texts[0]
+    assert [(project / path).read_text() for path in files[2:]] == before[2:]
+    # Their folder was moved, which leads the paths to other files.
+    assert [set(event.patterns) for event in turn.asked] == [
+        {"CLAUDE.md", "deep/.envrc", "elsewhere/.envrc", "elsewhere/below/.vscode"}
+    ]
+    assert (project / "elsewhere/.envrc.not-allowed").read_text() == "as it was"
+    assert (project / "CLAUDE.md.not-allowed").is_symlink()
+
+
+async def test_background_job_is_asked_about(project: Path) -> None:
+    """What it makes hours later could not be told from what the user makes."""
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    job = {"command": "touch made", "background": True}
+    turn = await run(project, job, profile="auto-edit", reply=engine.Once())
+    assert [event.permission for event in turn.asked] == ["bash"]
+    assert "Denied" in (await run(project, job, profile="auto-edit")).texts[0]
+
+
+async def test_too_many_files_that_run_later_need_a_question(project: Path) -> None:
+    if (await choose_backend("bwrap")).backend is None:
+        pytest.skip("bubblewrap does not work here")
+    for number in range(MAX_PROTECTED + 1):
+        (project / f"package{number}").mkdir()
+        (project / f"package{number}/.npmrc").touch()
+    turn = await run(project, "touch made", profile="auto-edit")
+    assert "more than 250 files" in turn.texts[0]
+    assert not (project / "made").exists()
+    for number in range(MAX_PROTECTED + 1):
+        shutil.rmtree(project / f"package{number}")
+    (project / ".zed").symlink_to(".")
+    turn = await run(project, "touch made", profile="auto-edit")
+    assert ".zed is a link to a folder that the command can change" in turn.texts[0]
 
 
 async def test_cancelled_command_leaves_no_file_that_runs_later(project: Path) -> None:

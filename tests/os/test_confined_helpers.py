@@ -97,3 +97,18 @@ async def test_file_outside_of_the_project_is_formatted_too(place: Place) -> Non
     path = place.root / "outside/made.txt"
     await edited(place, formatter(place, 'echo formatted > "$1"'), "auto", str(path))
     assert path.read_text() == "formatted\n"
+
+
+async def test_formatter_makes_nothing_that_runs_later(place: Place) -> None:
+    script = f'mkdir -p {place.project}/deep; touch {place.project}/deep/.envrc; echo formatted > "$1"'
+    told = await edited(place, formatter(place, script), "auto")
+    assert "which now are deep/.envrc.not-allowed" in told
+    assert not (place.project / "deep/.envrc").exists()
+    assert (place.project / "made.txt").read_text() == "plain\n"
+
+
+async def test_formatter_changes_a_file_that_runs_later(place: Place) -> None:
+    program = formatter(place, 'echo formatted > "$1.new"; mv "$1.new" "$1"')["test"]
+    programs = {"test": FileProgram(command=program.command, patterns=("AGENTS.md",))}
+    told = await edited(place, programs, "auto", "deep/AGENTS.md")
+    assert (place.project / "deep/AGENTS.md").read_text() == "formatted\n", told

@@ -7,9 +7,11 @@ starts an agent, or pushes it. What runs because somebody builds or tests the pr
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Final
 
+from engine.files.globs import glob_regex
 from engine.permission.rules.path_pattern import PathPattern
 
 _VERSION_CONTROL: Final = (
@@ -157,12 +159,26 @@ _SERVICES: Final = (
 # Patterns of paths: see `path_pattern`.
 RUN_LATER: Final = (*_VERSION_CONTROL, *_AGENTS, *_EDITORS, *_SHELLS, *_TOOLS, *_SERVICES)
 
+# Folders of installed packages: nobody enters or opens them, and what builds or tests the project runs their content anyway.
+INSTALLED: Final = frozenset({"node_modules", "site-packages", ".venv", "venv"})
+
 
 def runs_later(path: str) -> bool:
-    """Return whether a path, relative to the project, is in the table, or lies in a folder that is."""
-    return any(pattern.matches(path) for pattern in _patterns())
+    """Return whether a path, relative to the project, is in the table, or lies in a folder that is; in doubt, True."""
+    return any(pattern.may_match(path) for pattern in _patterns())
+
+
+def may_run_later(name: str) -> bool:
+    """Return whether a path that ends with *name* can be in the table itself: a hundred times faster than `runs_later`."""
+    return _last_names().match(name) is not None
 
 
 @cache
 def _patterns() -> tuple[PathPattern, ...]:
     return tuple(PathPattern(one, "/", "/") for one in RUN_LATER)
+
+
+@cache
+def _last_names() -> re.Pattern[str]:
+    globs = sorted({shape.names[-1] for pattern in _patterns() for shape in pattern.shapes})
+    return re.compile("|".join(map(glob_regex, globs)), re.DOTALL)

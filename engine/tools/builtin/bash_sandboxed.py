@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -98,8 +98,10 @@ class _SandboxedCommands:
             }
             needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
         if not args.outside_sandbox:
-            # The rules may answer for sandboxed commands what the defaults would ask.
-            return attrs.evolve(needed, sandboxed=self._is_always_boxed or await self._has_sandbox())
+            # The rules may answer for sandboxed commands what the defaults would ask. Not for a job: what it makes while
+            # others work in the project can't be told from what they make.
+            is_sandboxed = self._is_always_boxed or await self._has_sandbox()
+            return attrs.evolve(needed, sandboxed=is_sandboxed and not args.background)
         # In addition to the command's own rights, and only once: a command outside may do anything.
         way_out = RequiredRight(permission=UNSANDBOXED, pattern=args.command)
         return attrs.evolve(
@@ -109,7 +111,7 @@ class _SandboxedCommands:
     async def run(self, args: SandboxedBash, ctx: ToolContext) -> ToolOutput:
         """Run a command line. Always a checkpoint; see `bash.bash`."""
         confined, launch = await self._launch(args, ctx)
-        if confined == "sandbox" and ctx.confinement == "sandboxed" and not args.background:
+        if confined == "sandbox" and ctx.confinement == "sandboxed":
             output = await _run_unasked(args, launch, ctx)
         else:
             output = await run_command(args, launch, ctx)
@@ -182,34 +184,22 @@ async def _run_unasked(args: SandboxedBash, launch: Launch, ctx: ToolContext) ->
     What it makes that other programs run by themselves later needs the question that `edit` would have asked. If it is
     not allowed, or this is cancelled, such a file gets another name.
     """
-    from engine.sandbox.new_files import disarm, files_that_run_later
+    from engine.sandbox.new_files import NewFileWatch
 
-    before = await to_thread(files_that_run_later, ctx.cwd)
-    is_allowed, renamed = False, list[str]()
-    try:
-        output = await run_command(args, launch, ctx)
-        made = sorted(await to_thread(files_that_run_later, ctx.cwd) - before)
-        is_allowed = not made or await _may_keep(made, ctx)
-    finally:
-        # Not in a thread: it must be done when a cancel goes on.
-        if not is_allowed:
-            renamed = disarm(files_that_run_later(ctx.cwd) - before)
-    if not renamed:
+    watch = await to_thread(lambda: NewFileWatch.begin(ctx.cwd))
+    await to_thread(watch.require_protection)
+
+    async def may_keep(made: Sequence[str]) -> bool:
+        detail = f"the command has made what other programs run or obey by themselves later: {watch.describe(made)}"
+        need = Need(permission="edit", patterns=watch.names(made), detail=detail, paths=tuple(made))
+        answer, _ = await ctx.ask(need)
+        return answer in {"once", "always"}
+
+    output = await watch.run(lambda: run_command(args, launch, ctx), may_keep)
+    if not watch.renamed:
         return output
     note = (
         "[it made files that other programs run or obey by themselves later; that was not allowed, and now they are "
-        f"{', '.join(_shown(renamed, ctx.cwd))}]"
+        f"{watch.describe(watch.renamed)}]"
     )
     return attrs.evolve(output, text=f"{output.text}\n{note}")
-
-
-async def _may_keep(made: Sequence[str], ctx: ToolContext) -> bool:
-    """Ask for the right to have made files that run later. A checkpoint."""
-    names = _shown(made, ctx.cwd)
-    detail = f"the command has made what other programs run or obey by themselves later: {', '.join(names)}"
-    answer, _ = await ctx.ask(Need(permission="edit", patterns=names, detail=detail, paths=tuple(made)))
-    return answer in {"once", "always"}
-
-
-def _shown(paths: Iterable[str], cwd: str) -> tuple[str, ...]:
-    return tuple(path.removeprefix(f"{cwd}/") for path in paths)

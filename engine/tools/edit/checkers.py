@@ -12,7 +12,7 @@ import trio
 
 from engine.config.formatter_config import FileProgram
 from engine.process.run_tree import run_tree
-from engine.sandbox.helpers import launch_writing_helper
+from engine.sandbox.helpers import writing_helper
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
 from engine.tools.edit.memory_limit import limit_memory
@@ -40,11 +40,13 @@ async def check(
 
         try:
             command = await ctx.to_thread(partial(limit_memory, checker.argv(str(path)), checker.memory, cwd=ctx.cwd))
-            launch = await launch_writing_helper(command, launcher, file=path, cwd=ctx.cwd)
-            finished = await run_tree(
-                launch.argv,
-                confine=launch.confine,
-                limits=launch.limits,
+            # It reads the file only, but may keep a cache.
+            helper = await writing_helper(command, launcher, file=path.parent, cwd=ctx.cwd)
+            start = partial(
+                run_tree,
+                helper.launch.argv,
+                confine=helper.launch.confine,
+                limits=helper.launch.limits,
                 cwd=ctx.cwd,
                 marker=marker(ctx.session_id, ctx.call_id),
                 env=ctx.secrets.without(os.environ),
@@ -52,8 +54,11 @@ async def check(
                 timeout=max(0.0, deadline - trio.current_time()),
                 grace=_PROCESS_GRACE,
             )
+            finished = await helper.run(start)
         except (OSError, ValueError) as error:
             return [*reports, f"[{checker.name} has not checked {path.name}: it could not be started ({error})]"]
+        if helper.problem:
+            reports.append(f"[{checker.name} on {path.name}: {helper.problem}]")
         if finished.timed_out:
             return [
                 *reports,

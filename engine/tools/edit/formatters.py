@@ -22,7 +22,7 @@ from engine.core.exception_groups import describe
 from engine.core.threads import to_thread
 from engine.files.staging import make_copy_folder, remove_copy_folder
 from engine.process.run_tree import FinishedProcess, run_tree
-from engine.sandbox.helpers import launch_writing_helper
+from engine.sandbox.helpers import writing_helper
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
@@ -134,20 +134,24 @@ async def _run_on_copy(
     try:
         # On a copy: a formatter that fails half-way must not leave a broken file.
         command = await ctx.to_thread(partial(limit_memory, formatter.argv(str(copy)), formatter.memory, cwd=ctx.cwd))
-        launch = await launch_writing_helper(command, launcher, file=copy, cwd=ctx.cwd)
-        finished = await run_tree(
-            launch.argv,
-            confine=launch.confine,
-            limits=launch.limits,
-            cwd=ctx.cwd,
-            marker=marker(ctx.session_id, ctx.call_id),
-            env=ctx.secrets.without(os.environ),
-            on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
-            timeout=formatter.timeout,
-            grace=_PROCESS_GRACE,
+        helper = await writing_helper(command, launcher, file=copy, cwd=ctx.cwd)
+        finished = await helper.run(
+            lambda: run_tree(
+                helper.launch.argv,
+                confine=helper.launch.confine,
+                limits=helper.launch.limits,
+                cwd=ctx.cwd,
+                marker=marker(ctx.session_id, ctx.call_id),
+                env=ctx.secrets.without(os.environ),
+                on_output=lambda chunk: kept.extend(chunk[: max(0, _SHOWN_BYTES - len(kept))]),
+                timeout=formatter.timeout,
+                grace=_PROCESS_GRACE,
+            )
         )
     except (OSError, ValueError) as error:
         return f"it could not be started ({error})"
+    if helper.problem:
+        return helper.problem
     if finished.timed_out:
         return f"it took longer than {formatter.timeout:g} s"
     if finished.exit_code != 0:
