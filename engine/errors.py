@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from engine.core.errors import Draining as Draining
     from engine.core.errors import EngineClosed as EngineClosed
     from engine.core.errors import EngineError as EngineError
+    from engine.core.errors import ErrorCode as ErrorCode
+    from engine.core.errors import ErrorInfo as ErrorInfo
     from engine.core.errors import InputConflict as InputConflict
     from engine.core.errors import InputNotFound as InputNotFound
     from engine.core.errors import InvalidArguments as InvalidArguments
@@ -60,7 +62,7 @@ else:
         {
             "engine.core.errors": (
                 "AlreadyAnswered AuthFailed CallNotFound ConfigError ConnectionBroken ContentFiltered "
-                "ContextOverflow CursorInUse Draining EngineClosed EngineError InputConflict InputNotFound "
+                "ContextOverflow CursorInUse Draining EngineClosed EngineError ErrorCode ErrorInfo InputConflict InputNotFound "
                 "InvalidArguments InvalidRequest JournalCorrupt MediaTooLarge MessageNotFound MissingKey ModelNotFound "
                 "NothingParked NothingToUndo Overloaded ProviderError ProviderProtocolError QuotaExhausted "
                 "RateLimited RequestNotFound ServerOffline SessionBusy SessionElsewhere SessionError "

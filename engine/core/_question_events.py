@@ -7,6 +7,7 @@ from typing import Literal
 import attrs
 
 from engine.core._event_base import EventBase
+from engine.core.errors import ErrorInfo
 from engine.core.ids import CallId, RequestId
 from engine.core.value_base import Value
 
@@ -29,12 +30,14 @@ class RecoveryAsked(EventBase):
         model: the one that failed.
         message: the error.
         reset_at: when a rate limit is lifted, in seconds since the epoch; "wait" waits until then.
+        failure: what failed, as facts; None: there are none.
     """
 
     request_id: RequestId
     model: str
     message: str
     reset_at: float | None = None
+    failure: ErrorInfo | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

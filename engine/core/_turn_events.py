@@ -7,6 +7,7 @@ from typing import Literal, get_args
 import attrs
 
 from engine.core._event_base import ContinueReason, EventBase
+from engine.core.errors import ErrorInfo
 from engine.core.ids import CallId, MessageId
 from engine.core.messages import FinishReason, Usage
 from engine.core.value_base import Value
@@ -59,6 +60,7 @@ class TurnResult(Value):
         cost: money, sub-agents included.
         steps: how many steps it took.
         durable: whether the store confirmed all of its events.
+        failure: what failed, as facts; None: nothing did, or there are none.
     """
 
     stop_reason: StopReason
@@ -71,6 +73,7 @@ class TurnResult(Value):
     cost: float = 0.0
     steps: int = 0
     durable: bool = True
+    failure: ErrorInfo | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -158,11 +161,21 @@ class LoopContinued(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class RetryScheduled(EventBase):
-    """A failed request will be sent again."""
+    """A failed request will be sent again.
+
+    Attributes:
+        attempt: the number of the retry, from 1.
+        message: why the request failed.
+        next_at: when it is sent again, in seconds since the epoch.
+        attempts: how many retries there are at most; 0: unknown.
+        failure: what failed, as facts; None: there are none.
+    """
 
     attempt: int
     message: str
     next_at: float
+    attempts: int = 0
+    failure: ErrorInfo | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -7,6 +7,69 @@ carries its facts as attributes.
 
 from __future__ import annotations
 
+from typing import ClassVar, Final, Literal, get_args
+
+import attrs
+
+from engine.core.value_base import Value
+
+# What failed, for programs: `ErrorInfo.code`.
+ErrorCode = Literal[
+    "key_rejected",
+    "not_allowed",
+    "no_credit",
+    "rate_limited",
+    "overloaded",
+    "model_not_found",
+    "option_rejected",
+    "request_rejected",
+    "media_rejected",
+    "too_long",
+    "filtered",
+    "name_not_found",
+    "connection_refused",
+    "certificate_expired",
+    "certificate_untrusted",
+    "proxy_login",
+    "connection_failed",
+    "connection_lost",
+    "not_an_api",
+    "silent",
+    "provider_failed",
+    "step_limit",
+    "token_budget",
+    "cost_limit",
+    "deadline",
+    "internal",
+]
+ERROR_CODES: Final[tuple[ErrorCode, ...]] = get_args(ErrorCode)
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ErrorInfo(Value):
+    """The facts of a failure. Empty or None: unknown, or it has none.
+
+    Attributes:
+        code: what failed.
+        host: the provider, as in the names of its models.
+        model: the model, `host/model`.
+        http_status: the HTTP status of the response.
+        request_id: the provider's id of the request, for its support.
+        subject: what it is about: the rejected option, the address, the proxy, the date on which a certificate
+            expired, or the number of an internal error.
+        amount: how much there was: tokens, dollars, requests or seconds.
+        limit: how much is allowed, in the same unit.
+    """
+
+    code: ErrorCode
+    host: str = ""
+    model: str = ""
+    http_status: int | None = None
+    request_id: str = ""
+    subject: str = ""
+    amount: float | None = None
+    limit: float | None = None
+
 
 class EngineError(Exception):
     """The base class: `except EngineError` catches everything that the engine itself raises."""
@@ -32,7 +95,10 @@ class ProviderError(EngineError):
         status: the HTTP status where there was one.
         retry_after: seconds that the host asked to wait.
         reset_at: when a limit is lifted, in seconds since the epoch.
+        info: what failed, as facts.
     """
+
+    code: ClassVar[ErrorCode] = "provider_failed"
 
     def __init__(
         self,
@@ -42,16 +108,20 @@ class ProviderError(EngineError):
         status: int | None = None,
         retry_after: float | None = None,
         reset_at: float | None = None,
+        info: ErrorInfo | None = None,
     ) -> None:
         super().__init__(message)
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
         self.reset_at = reset_at
+        self.info: ErrorInfo = info or ErrorInfo(code=self.code, http_status=status)
 
 
 class Overloaded(ProviderError):
     """The host is temporarily overloaded or broken."""
+
+    code: ClassVar[ErrorCode] = "overloaded"
 
 
 class RateLimited(ProviderError):
@@ -59,6 +129,8 @@ class RateLimited(ProviderError):
 
     Retryable by default, but not if the limit is lifted only after hours, or is too small for this request at any time.
     """
+
+    code: ClassVar[ErrorCode] = "rate_limited"
 
     def __init__(
         self,
@@ -68,36 +140,53 @@ class RateLimited(ProviderError):
         status: int | None = None,
         retry_after: float | None = None,
         reset_at: float | None = None,
+        info: ErrorInfo | None = None,
     ) -> None:
-        super().__init__(message, retryable=retryable, status=status, retry_after=retry_after, reset_at=reset_at)
+        super().__init__(
+            message, retryable=retryable, status=status, retry_after=retry_after, reset_at=reset_at, info=info
+        )
 
 
 class QuotaExhausted(ProviderError):
     """The account's credit or quota is used up: pay, or use another host. Waiting does not help."""
 
+    code: ClassVar[ErrorCode] = "no_credit"
+
 
 class ContextOverflow(ProviderError):
     """The request is larger than the model's window."""
+
+    code: ClassVar[ErrorCode] = "too_long"
 
 
 class MediaTooLarge(ProviderError):
     """An image or a document in the request is larger than the host accepts."""
 
+    code: ClassVar[ErrorCode] = "media_rejected"
+
 
 class AuthFailed(ProviderError):
     """The key is missing, wrong, or not authorised for that model."""
+
+    code: ClassVar[ErrorCode] = "key_rejected"
 
 
 class ContentFiltered(ProviderError):
     """The host's filter stopped the request or the answer."""
 
+    code: ClassVar[ErrorCode] = "filtered"
+
 
 class ModelNotFound(ProviderError):
     """The host has no such model, or the address is wrong: correct the model's name or the base URL."""
 
+    code: ClassVar[ErrorCode] = "model_not_found"
+
 
 class InvalidRequest(ProviderError):
     """The host rejected the request as invalid: see the message, and change an option, a tool or the input."""
+
+    code: ClassVar[ErrorCode] = "request_rejected"
 
 
 class SignatureRejected(InvalidRequest):
@@ -111,6 +200,8 @@ class ProviderProtocolError(ProviderError):
 class ConnectionBroken(ProviderError):
     """The connection failed, or ended before the answer did."""
 
+    code: ClassVar[ErrorCode] = "connection_failed"
+
 
 class StreamTimeout(ProviderError):
     """The host exceeded a time limit.
@@ -121,7 +212,13 @@ class StreamTimeout(ProviderError):
     """
 
     def __init__(self, kind: str, seconds: float) -> None:
-        super().__init__(f"the model's host was silent: {kind} limit of {seconds:g} s reached", retryable=True)
+        # A host that takes too long in all was slow, not silent.
+        code: ErrorCode = "provider_failed" if kind == "total" else "silent"
+        super().__init__(
+            f"the model's host was silent: {kind} limit of {seconds:g} s reached",
+            retryable=True,
+            info=ErrorInfo(code=code, amount=seconds, limit=seconds),
+        )
         self.kind = kind
         self.seconds = seconds
 

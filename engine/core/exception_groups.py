@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Self, TypeGuard, final
+from zlib import crc32
 
 import attrs
 import trio
@@ -156,6 +157,15 @@ def describe(error: BaseException, limit: int = 2_000) -> str:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:limit]
+
+
+def error_number(error: BaseException) -> str:
+    """Return a number for a bug of the engine: the same wherever the same error comes from the same function."""
+    place, trace = "", error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        place, trace = f"{code.co_filename.rpartition('/')[2]}:{code.co_qualname}", trace.tb_next
+    return f"E-{crc32(f'{type(error).__name__}:{place}'.encode(errors='replace')):08x}"
 
 
 def _only(error: BaseException | None) -> BaseException | None:

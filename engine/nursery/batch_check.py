@@ -82,6 +82,11 @@ class AnswerMeter:
     _calls: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _longest: int = attrs.field(default=0, init=False)
 
+    @property
+    def chars(self) -> int:
+        """How many characters have come."""
+        return self._chars
+
     def take(self, batch: Sequence[StreamEvent]) -> tuple[Sequence[StreamEvent], str]:
         """Return the events of *batch* that the limits allow, and which limit the next one exceeds; empty: none."""
         most = self._limits.chars

@@ -12,6 +12,7 @@ from typing import Literal
 
 import attrs
 
+from engine.core.errors import ErrorInfo
 from engine.core.messages import Usage
 from engine.core.settings import Limits
 from engine.core.value_base import Value
@@ -21,10 +22,23 @@ LimitReason = Literal["step_limit", "token_budget", "cost_limit", "deadline"]
 
 @attrs.frozen(eq=False, repr=False)
 class Exhausted(Value):
-    """A limit was reached; `detail` says which, for a person."""
+    """A limit was reached; `detail` says which, for a person.
+
+    Attributes:
+        amount: how much was used.
+        limit: how much was allowed.
+    """
 
     reason: LimitReason
     detail: str
+    # Not compared: the text says the same.
+    amount: float = attrs.field(default=0.0, eq=False)
+    limit: float = attrs.field(default=0.0, eq=False)
+
+    @property
+    def info(self) -> ErrorInfo:
+        """The facts for programs."""
+        return ErrorInfo(code=self.reason, amount=self.amount, limit=self.limit)
 
 
 @attrs.define(eq=False, repr=False)
@@ -58,7 +72,7 @@ class Budget:
         for budget in self._upwards():
             limit = budget.limits.steps
             if limit is not None and budget.steps >= limit:
-                budget._reached(Exhausted("step_limit", f"{limit} steps were used"))
+                budget._reached(Exhausted("step_limit", f"{limit} steps were used", limit, limit))
                 return budget.exhausted
         for budget in self._upwards():
             budget.steps += 1
@@ -94,16 +108,19 @@ class Budget:
 
     def expire(self) -> Exhausted:
         """Note that the deadline has passed, and return the limit that counts."""
-        self.exhausted = self.exhausted or Exhausted("deadline", f"{self.limits.seconds:g} s have passed")
+        seconds = self.limits.seconds or 0.0
+        self.exhausted = self.exhausted or Exhausted("deadline", f"{seconds:g} s have passed", seconds, seconds)
         return self.exhausted
 
     def _over(self) -> Exhausted | None:
         limits = self.limits
         # Reached is over: a budget that is just used up leaves nothing for another request.
         if limits.tokens is not None and self.usage.total >= limits.tokens:
-            return Exhausted("token_budget", f"{self.usage.total} of {limits.tokens} tokens were used")
+            used = self.usage.total
+            return Exhausted("token_budget", f"{used} of {limits.tokens} tokens were used", used, limits.tokens)
         if limits.cost is not None and self.cost >= limits.cost:
-            return Exhausted("cost_limit", f"{self.cost:.4f} of {limits.cost:.4f} were spent")
+            detail = f"{self.cost:.4f} of {limits.cost:.4f} were spent"
+            return Exhausted("cost_limit", detail, self.cost, limits.cost)
         return None
 
     def _reached(self, exhausted: Exhausted) -> None:

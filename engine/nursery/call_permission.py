@@ -15,8 +15,9 @@ from engine.core.ids import RequestId
 from engine.core.messages import Settlement
 from engine.core.permission_types import Judgement, Opinion, PermissionQuery
 from engine.nursery.hook_points import while_notifying
+from engine.nursery.loop_state import TurnCause
 from engine.nursery.questions import PermissionAnswer
-from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.running_turn import TurnRun
 from engine.permission.permission_scope import active_scopes
 from engine.tools.call_values import Need
 

@@ -291,6 +291,7 @@ def _result(run: TurnRun) -> TurnResult:
         detail=cause.detail,
         during=run.ending.during if cause.reason == "aborted" else None,
         reset_at=cause.reset_at,
+        failure=cause.failure,
         text=run.state.answer,
         output=run.state.output if cause.reason == "completed" else None,
         usage=run.budget.usage,

@@ -170,6 +170,7 @@ async def _ask_for_recovery(run: TurnRun, state: LoopState, stop: Stop) -> Move:
         model=run.deps.models[state.model_index].info.name,
         message=stop.detail,
         reset_at=stop.reset_at,
+        failure=stop.failure,
     )
     ask = partial(
         run.inputs.services.questions.ask_recovery, question, run.journal, timeout=run.inputs.settings.question_timeout
@@ -251,7 +252,8 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     if move.nudge is not None:
         nudge(run, move.nudge)
     if move.delay is not None:
-        await wait_for_retry(run, move.delay, attempt=move.state.retry.attempts_made, message=move.status)
+        attempt = move.state.retry.attempts_made
+        await wait_for_retry(run, move.delay, attempt=attempt, message=move.status, failure=move.failure)
     return move.state
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import attrs
 
-from engine.core.events import ContinueReason, StopReason
+from engine.core.errors import ErrorInfo
+from engine.core.events import ContinueReason, EndingCause, StopReason
 from engine.core.llm_types import Effort, ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Settings
 from engine.core.value_base import Value
+from engine.nursery.budget import Exhausted
 from engine.nursery.retry import Failure, RetryBudget
 
 HookVerdict = Literal["none", "passed", "blocked", "prevented"]
@@ -143,6 +145,7 @@ class Continue(Value):
         nudge: a message of the engine to the model, put before the next request.
         delay: seconds to wait before it.
         status: why the engine waits, for the user.
+        failure: the same as facts.
     """
 
     reason: ContinueReason
@@ -151,6 +154,7 @@ class Continue(Value):
     nudge: str | None = None
     delay: float | None = None
     status: str = ""
+    failure: ErrorInfo | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -160,6 +164,7 @@ class Stop(Value):
     Attributes:
         reset_at: when a rate limit is lifted, as Unix time.
         is_exhausted: retries and fallbacks are used up; the user may still decide to wait or to switch the model.
+        failure: what failed, as facts.
     """
 
     reason: StopReason
@@ -167,6 +172,29 @@ class Stop(Value):
     reset_at: float | None = None
     keep: bool = True
     is_exhausted: bool = False
+    failure: ErrorInfo | None = None
 
 
 Move = Continue | Stop
+
+CauseKind = EndingCause | Literal["finished", "parked"]
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnCause(Value):
+    """Why a turn ends; the first cause wins."""
+
+    kind: CauseKind
+    reason: StopReason
+    detail: str = ""
+    reset_at: float | None = None
+    by: str = ""
+    failure: ErrorInfo | None = None
+
+
+def limit_cause(limit: Exhausted) -> TurnCause:
+    """Return the cause of an end by *limit*."""
+    return TurnCause(kind="limit", reason=limit.reason, detail=limit.detail, failure=limit.info)
+
+
+CANCELLED: Final = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")

@@ -12,8 +12,8 @@ from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
 from engine.nursery.cleanup import until_parked
 from engine.nursery.loop import reopen_step
+from engine.nursery.loop_state import TurnCause
 from engine.nursery.parkable import only_waits, spent
-from engine.nursery.running_turn import TurnCause
 from engine.nursery.turn_supervisor import run_turn
 
 if TYPE_CHECKING:

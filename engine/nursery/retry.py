@@ -14,6 +14,7 @@ from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
+    ErrorInfo,
     MediaTooLarge,
     ProviderError,
     RateLimited,
@@ -49,6 +50,7 @@ class Failure(Value):
         reset_at: when a rate limit is lifted, as Unix time.
         is_final: the limit will not be lifted within a reasonable wait, as with a monthly quota.
         is_internal_error: the host failed by itself (HTTP 500), which may be because of this request.
+        info: what failed, as facts.
     """
 
     kind: FailureKind
@@ -57,6 +59,7 @@ class Failure(Value):
     reset_at: float | None = None
     is_final: bool = False
     is_internal_error: bool = False
+    info: ErrorInfo | None = None
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -88,8 +91,8 @@ def _without_ids(message: str) -> str:
     return re.sub(_ID, "#", message)
 
 
-def failure_of(error: ProviderError) -> Failure:
-    """Classify *error* by its type."""
+def failure_of(error: ProviderError, model: ModelInfo | None = None) -> Failure:
+    """Classify *error* by its type; *model* is the one that was asked."""
     kind = _kind(error)
     # By type only: the text of a host's message changes without notice, and was classified where it came in.
     return Failure(
@@ -99,7 +102,15 @@ def failure_of(error: ProviderError) -> Failure:
         reset_at=error.reset_at,
         is_final=kind == "rate_limited" and not error.retryable,
         is_internal_error=error.status == _INTERNAL_ERROR,
+        info=_facts(error.info, model),
     )
+
+
+def _facts(info: ErrorInfo, model: ModelInfo | None) -> ErrorInfo:
+    """Return *info* with the model and its host, which the code that raised the error may not know."""
+    if model is None:
+        return info
+    return attrs.evolve(info, host=info.host or model.host, model=info.model or model.name)
 
 
 def timed(failure: Failure, now: float) -> Failure:
@@ -123,14 +134,21 @@ def silent_overflow(
     """
     if finish == "overflow":
         word = f": {detail}" if detail else ""
-        return Failure(kind="overflow", message=f"the answer reached the end of the model's window{word}")
+        message = f"the answer reached the end of the model's window{word}"
+        return Failure(kind="overflow", message=message, info=_overflow(info, None))
     prompt = usage.input + usage.cache_read + usage.cache_write
     if prompt <= info.context or not info.is_known:  # a window that was only assumed proves nothing
         return None
     if CERTAIN * estimate() <= info.context:
         return None
     message = f"the request had {prompt} tokens, and the window of {info.name} has {info.context}"
-    return Failure(kind="overflow", message=f"{message}: its host took it all the same")
+    message = f"{message}: its host took it all the same"
+    return Failure(kind="overflow", message=message, info=_overflow(info, prompt))
+
+
+def _overflow(model: ModelInfo, tokens: int | None) -> ErrorInfo:
+    limit = model.context if model.is_known else None
+    return ErrorInfo(code="too_long", host=model.host, model=model.name, amount=tokens, limit=limit)
 
 
 def _kind(error: ProviderError) -> FailureKind:

@@ -12,9 +12,9 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
-from engine.core.errors import StoreError
-from engine.core.events import During, EndingCause, Notice, StopReason, TurnEnded, TurnEnding, TurnResult
-from engine.core.exception_groups import ErrorBoundary, describe, first_of
+from engine.core.errors import ErrorInfo, StoreError
+from engine.core.events import During, Notice, TurnEnded, TurnEnding, TurnResult
+from engine.core.exception_groups import ErrorBoundary, describe, error_number, first_of
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks
 from engine.core.ids import CallId, SessionId
@@ -26,6 +26,7 @@ from engine.core.value_base import Value
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.loop_detection import RepetitionDetector
+from engine.nursery.loop_state import TurnCause, limit_cause
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.turn_snapshots import FileChanges, TurnSnapshots
@@ -52,22 +53,6 @@ _AT_A_BARRIER: Final = 1.1
 _WHEN_IT_LAGS: Final = 0.1
 # Of a grace that a parent's call allows: the rest is for the flush and the way back up to that call.
 FLUSH_SHARE: Final = 0.9
-
-CauseKind = EndingCause | Literal["finished", "parked"]
-
-
-@attrs.frozen(kw_only=True, eq=False, repr=False)
-class TurnCause(Value):
-    """Why a turn ends; the first cause wins."""
-
-    kind: CauseKind
-    reason: StopReason
-    detail: str = ""
-    reset_at: float | None = None
-    by: str = ""
-
-
-CANCELLED: Final = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")
 
 
 class AgentRunner(Protocol):
@@ -276,7 +261,7 @@ class CauseSlot:
         # First: the limit of a turn above arrives as a plain cancel, like a host's.
         above = budget.ancestor_exhausted()
         if above is not None:
-            return TurnCause(kind="limit", reason=above.reason, detail=above.detail)
+            return limit_cause(above)
         # A host's deadline that is even earlier was the one that fired, though both are over by now.
         if budget.deadline <= trio.current_time() and budget.deadline <= self._run.state.host_deadline:
             return self.deadline_cause()
@@ -287,8 +272,7 @@ class CauseSlot:
 
     def deadline_cause(self) -> TurnCause:
         """Return the cause of a turn whose time is up."""
-        exhausted = self._run.budget.expire()
-        return TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail)
+        return limit_cause(self._run.budget.expire())
 
     def _announce(self, cause: TurnCause) -> None:
         """Announce the end, unless the turn has finished by itself, or goes on in another engine. Not a checkpoint."""
@@ -374,7 +358,8 @@ class TurnRun:
     def crash(self, error: BaseException) -> None:
         """End this turn, and no other, for an error of ours; if it is ending already, only report it. Not a checkpoint."""
         # With a notice, as the cause that was first stays in the result.
-        if not self.end(TurnCause(kind="crashed", reason="internal_error", detail=describe(error))):
+        info = ErrorInfo(code="internal", subject=error_number(error))
+        if not self.end(TurnCause(kind="crashed", reason="internal_error", detail=describe(error), failure=info)):
             self.notice("warning", "internal_error", f"while the turn was ending: {describe(error)}")
 
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
@@ -441,7 +426,7 @@ class TurnRun:
             child.shorten_flush()
 
     def _end_for_limit(self, exhausted: Exhausted) -> None:
-        self.end(TurnCause(kind="limit", reason=exhausted.reason, detail=exhausted.detail))
+        self.end(limit_cause(exhausted))
 
 
 def bounded_grace(run: TurnRun, seconds: float) -> float:

@@ -14,6 +14,7 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.compaction.token_estimate import text_tokens
 from engine.core.compaction_types import ModelReply
+from engine.core.errors import ErrorInfo
 from engine.core.events import RetryScheduled
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
@@ -149,7 +150,10 @@ class Asker:
                 return listener
             # The same budgets as a step's, but counted by themselves: a summary must not use up the retries of the answer.
             budget = budget.after(listener.failure, delay)
-            await wait_for_retry(run, delay, attempt=budget.attempts_made, message=listener.failure.message)
+            failure = listener.failure
+            await wait_for_retry(
+                run, delay, attempt=budget.attempts_made, message=failure.message, failure=failure.info
+            )
 
     async def _ask_once(self, system: str, text: str, max_output: int) -> ReplyListener:
         model = self.models[0]
@@ -192,11 +196,19 @@ def _effort(run: TurnRun) -> Effort | None:
     return effort if effort in {None, "none", "minimal"} else "low"
 
 
-async def wait_for_retry(run: TurnRun, delay: float, *, attempt: int, message: str) -> None:
+async def wait_for_retry(run: TurnRun, delay: float, *, attempt: int, message: str, failure: ErrorInfo | None) -> None:
     """Wait before a request is sent again, unless the user skips the wait. Always a checkpoint."""
     # A new event: a skip that came when there was nothing to skip is not meant for this wait.
     run.state.skip_wait = trio.Event()
     # The time of day, since it is for people and other processes; the wait itself is on trio's clock.
-    run.journal.append(RetryScheduled(attempt=attempt, message=message, next_at=run.deps.clock.now() + delay))
+    run.journal.append(
+        RetryScheduled(
+            attempt=attempt,
+            message=message,
+            next_at=run.deps.clock.now() + delay,
+            attempts=run.inputs.settings.retry.attempts,
+            failure=failure,
+        )
+    )
     with trio.move_on_after(delay):
         await run.state.skip_wait.wait()

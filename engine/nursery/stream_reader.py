@@ -10,10 +10,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
+import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.errors import EngineError, ProviderError, ProviderProtocolError, StreamTimeout
+from engine.core.errors import EngineError, ErrorInfo, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
 from engine.core.foreign_calls import ForeignCall
 from engine.core.llm_types import ModelRequest, StreamEvent
@@ -28,6 +29,8 @@ from engine.nursery.running_turn import TurnRun
 
 # The answer is in already when the connection is closed: a proxy that hangs must not hold up the calls for longer.
 CLOSE_WITHIN = 1.0
+# Roughly, for a message to the user.
+_CHARS_PER_TOKEN = 4
 
 
 class Receiver(Protocol):
@@ -57,6 +60,7 @@ async def read_stream(
     """
     failure: Failure | None = None
     is_interrupted = False
+    meter = AnswerMeter(run.inputs.settings.answer)
 
     def fail(error: BaseException) -> None:
         nonlocal failure
@@ -64,9 +68,9 @@ async def read_stream(
             failure = Failure(kind="oversized", message=str(error))
         elif isinstance(error, ProviderError):
             # It may say when to try again; that time counts from now.
-            failure = timed(failure_of(error), run.deps.clock.now())
+            failure = timed(_with_received(failure_of(error, model.info), meter), run.deps.clock.now())
         else:
-            failure = _failure_of_foreign(error)
+            failure = _failure_of_foreign(error, model)
 
     def interrupt(error: BaseException) -> None:
         nonlocal is_interrupted
@@ -79,7 +83,7 @@ async def read_stream(
             await trio.lowlevel.checkpoint_if_cancelled()
             # Waiting for other requests is not the host's silence: its time begins when this one may go.
             async with run.inputs.services.traffic.passage(model.info, request, partial(run.notice, "info")) as passage:
-                await _receive(run, model, request, receiver, passage)
+                await _receive(run, model, request, receiver, passage, meter=meter)
     finally:
         receiver.stop_receiving(failure, is_interrupted=is_interrupted)
 
@@ -88,21 +92,39 @@ class _AnswerTooLarge(Exception):
     """The answer exceeds `Settings.answer`."""
 
 
-def _failure_of_foreign(error: BaseException) -> Failure:
+def _with_received(failure: Failure, meter: AnswerMeter) -> Failure:
+    """Return the failure with how much of the answer had come, if that is where the connection was lost."""
+    info = failure.info
+    if info is None or info.code not in {"connection_failed", "connection_lost"} or not meter.chars:
+        return failure
+    tokens = max(1, meter.chars // _CHARS_PER_TOKEN)
+    return attrs.evolve(failure, info=attrs.evolve(info, code="connection_lost", amount=tokens))
+
+
+def _failure_of_foreign(error: BaseException, model: Model) -> Failure:
     """Return the failure for an error that is no `ProviderError`, or a group that may hold one."""
     # A provider may use a nursery of its own, and trio wraps what leaves it.
     provider_error = error
     if is_group(provider_error):
         provider_error = next((e for e in provider_error.exceptions if isinstance(e, ProviderError)), provider_error)
     if isinstance(provider_error, ProviderError):
-        return failure_of(provider_error)
+        return failure_of(provider_error, model.info)
     # A message of ours needs no class name in front of it. Fatal: of a foreign error it is unknown whether a retry helps,
     # and it may have been paid for.
     reason = str(provider_error) if isinstance(provider_error, EngineError) else describe(error)
-    return Failure(kind="fatal", message=f"the provider failed: {reason}")
+    info = ErrorInfo(code="provider_failed", host=model.info.host, model=model.info.name)
+    return Failure(kind="fatal", message=f"the provider failed: {reason}", info=info)
 
 
-async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: Receiver, passage: Passage) -> None:
+async def _receive(
+    run: TurnRun,
+    model: Model,
+    request: ModelRequest,
+    receiver: Receiver,
+    passage: Passage,
+    *,
+    meter: AnswerMeter,
+) -> None:
     """Receive until the end of the stream. A checkpoint if the model's methods are; raises what the provider raises.
 
     If cancelled, the connection is closed.
@@ -110,7 +132,6 @@ async def _receive(run: TurnRun, model: Model, request: ModelRequest, receiver: 
     timeouts = run.inputs.settings.timeouts
     # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
-    meter = AnswerMeter(run.inputs.settings.answer)
 
     def take(received: object) -> bool:
         batch, error = check_batch(received)

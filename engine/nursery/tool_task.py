@@ -21,8 +21,9 @@ from engine.core.permission_types import Judgement
 from engine.core.settings import Settings
 from engine.nursery.call_permission import CallPermission
 from engine.nursery.loop_detection import Finding, signature_of
+from engine.nursery.loop_state import TurnCause
 from engine.nursery.request_prefix import touch
-from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.running_turn import TurnRun
 from engine.nursery.tool_host import ToolHost
 from engine.tools.call_port import Outcome
 from engine.tools.call_values import Need

@@ -119,7 +119,7 @@ def _after_finish(state: LoopState, outcome: StepOutcome) -> Move:
 def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     if failure.kind == "oversized":
         # Whatever calls of it have done: a host that sends without end would do so again.
-        return Stop(reason="output_limit", detail=failure.message, keep=outcome.has_content)
+        return Stop(reason="output_limit", detail=failure.message, keep=outcome.has_content, failure=failure.info)
     if outcome.started:
         # A call has run: its results are saved and the next request goes on from them. Sending this request again would
         # run the call twice.
@@ -132,17 +132,23 @@ def _after_failure(state: LoopState, outcome: StepOutcome, failure: Failure) -> 
             return Continue(reason="signature_retry", state=attrs.evolve(state, signature_retried=True), keep=False)
         case "auth":
             # Another model may have another key.
-            stop = Stop(reason="auth_failed", detail=failure.message, keep=outcome.has_content, is_exhausted=True)
+            stop = Stop(
+                reason="auth_failed",
+                detail=failure.message,
+                keep=outcome.has_content,
+                is_exhausted=True,
+                failure=failure.info,
+            )
             return _fall_back(state, failure) or stop
         case "filtered":
-            return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content)
+            return Stop(reason="content_filter", detail=failure.message, keep=outcome.has_content, failure=failure.info)
         case _:
             return _retry(state, outcome, failure)
 
 
 def _resume(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
     if outcome.wrapped_up:
-        return Stop(reason="step_limit", detail=failure.message)
+        return Stop(reason="step_limit", detail=failure.message, failure=failure.info)
     if state.breaks >= BREAKS:
         return _failed(outcome, failure)
     return Continue(reason="resume_after_break", state=attrs.evolve(state, breaks=state.breaks + 1))
@@ -157,7 +163,9 @@ def _after_overflow(state: LoopState, outcome: StepOutcome, failure: Failure) ->
             compacted = attrs.evolve(state, reactive_compacted=True)
             return Continue(reason="reactive_compact_retry", state=compacted, keep=False)
         case "none":
-            return Stop(reason="prompt_too_long", detail=failure.message, keep=outcome.has_content)
+            return Stop(
+                reason="prompt_too_long", detail=failure.message, keep=outcome.has_content, failure=failure.info
+            )
 
 
 def _retry(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
@@ -171,6 +179,7 @@ def _retry(state: LoopState, outcome: StepOutcome, failure: Failure) -> Move:
             keep=False,
             delay=delay,
             status=failure.message,
+            failure=failure.info,
         )
     return _fall_back(state, failure) or attrs.evolve(_failed(outcome, failure), is_exhausted=True)
 
@@ -189,13 +198,19 @@ def _fall_back(state: LoopState, failure: Failure) -> Continue | None:
         retry=RetryBudget(0, state.retry.waited),
         signature_retried=False,
     )
-    return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message)
+    return Continue(reason="model_fallback", state=fresh, keep=False, status=failure.message, failure=failure.info)
 
 
 def _failed(outcome: StepOutcome, failure: Failure) -> Stop:
     # Thinking alone is not kept: hosts refuse a message that has nothing else.
     reason: StopReason = "rate_limited" if failure.kind == "rate_limited" else "provider_error"
-    return Stop(reason=reason, detail=failure.message, reset_at=failure.reset_at, keep=outcome.has_content)
+    return Stop(
+        reason=reason,
+        detail=failure.message,
+        reset_at=failure.reset_at,
+        keep=outcome.has_content,
+        failure=failure.info,
+    )
 
 
 # -- an answer with calls ------------------------------------------------------------------
@@ -365,7 +380,9 @@ def wait_again(state: LoopState, stop: Stop, now: float) -> Continue:
     delay = state.settings.retry.longest if stop.reset_at is None else max(0.0, stop.reset_at - now)
     # Not 0: the wait itself is the first attempt, and is shown as such.
     fresh = attrs.evolve(state, retry=RetryBudget(attempts_made=1))
-    return Continue(reason="provider_retry", state=fresh, keep=False, delay=delay, status=stop.detail)
+    return Continue(
+        reason="provider_retry", state=fresh, keep=False, delay=delay, status=stop.detail, failure=stop.failure
+    )
 
 
 def switch_model(state: LoopState, stop: Stop) -> Continue:
@@ -377,7 +394,7 @@ def switch_model(state: LoopState, stop: Stop) -> Continue:
         retry=RetryBudget(),
         signature_retried=False,
     )
-    return Continue(reason="model_fallback", state=fresh, keep=False, status=stop.detail)
+    return Continue(reason="model_fallback", state=fresh, keep=False, status=stop.detail, failure=stop.failure)
 
 
 # -- before a request ------------------------------------------------------------------------

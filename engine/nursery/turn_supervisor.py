@@ -15,7 +15,7 @@ from engine.core.exception_groups import ErrorBoundary, first_of
 from engine.core.foreign_calls import reporting_blocks
 from engine.nursery.cleanup import clean_up, end_superseded
 from engine.nursery.loop import run_loop
-from engine.nursery.running_turn import TurnCause
+from engine.nursery.loop_state import TurnCause
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
@@ -65,7 +65,15 @@ async def _loop_task(run: TurnRun) -> None:
         # The boundary is outside of the scope: the turn's own cancel ends at the scope, and never gets to the boundary.
         with ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt), run.ending.scope:
             stop = await run_loop(run)
-            run.end(TurnCause(kind="finished", reason=stop.reason, detail=stop.detail, reset_at=stop.reset_at))
+            run.end(
+                TurnCause(
+                    kind="finished",
+                    reason=stop.reason,
+                    detail=stop.detail,
+                    reset_at=stop.reset_at,
+                    failure=stop.failure,
+                )
+            )
     finally:
         # The cleanup waits for it, shielded: without the `finally` it would wait for its whole deadline.
         run.ending.loop_gone.set()

@@ -20,8 +20,9 @@ from engine.core.protocols import Closeable, Store, Tending
 from engine.core.threads import current_token
 from engine.files.staging import remove_leftovers
 from engine.nursery.cleanup import all_over, close_bounded
+from engine.nursery.loop_state import TurnCause
 from engine.nursery.parking import park
-from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.running_turn import TurnRun
 from engine.process.crash_cleanup import end_leftovers, look_once
 from engine.session.engine_services import EngineServices, EngineSetup
 from engine.session.live_session import LiveSession

@@ -24,7 +24,8 @@ from engine.core.events import CallProgress, SharedContext
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.messages import AssistantMessage
 from engine.core.settings import Limits, Settings
-from engine.nursery.running_turn import TurnCause, TurnRun
+from engine.nursery.loop_state import TurnCause
+from engine.nursery.running_turn import TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answer_types import require_text
 from engine.session.session_config import SessionConfig

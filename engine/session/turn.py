@@ -25,7 +25,8 @@ from engine.core.value_base import Value
 from engine.journal.cursors import Cursor, follow
 from engine.journal.state import Resync
 from engine.nursery.cleanup import all_over
-from engine.nursery.running_turn import CANCELLED, TurnCause, TurnRun
+from engine.nursery.loop_state import CANCELLED, TurnCause
+from engine.nursery.running_turn import TurnRun
 from engine.nursery.turn_supervisor import run_turn
 from engine.session.answer_delivery import answer, recover, reply
 from engine.session.answer_types import Answer, Recovery, require_text

@@ -28,9 +28,9 @@ from engine.nursery.apply_compaction import view_from
 from engine.nursery.budget import Budget
 from engine.nursery.cleanup import not_durable
 from engine.nursery.inbox import admit, promote
-from engine.nursery.loop_state import LoopState
+from engine.nursery.loop_state import CANCELLED, LoopState
 from engine.nursery.parking import leave_parked, reopen_turn
-from engine.nursery.running_turn import CANCELLED, TurnInputs, TurnRun, TurnServices, TurnState
+from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
 from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.permission.permission_scope import active_scopes
 

@@ -13,6 +13,7 @@ from engine.core.errors import (
     ConnectionBroken,
     ContentFiltered,
     ContextOverflow,
+    ErrorInfo,
     InvalidRequest,
     MediaTooLarge,
     ModelNotFound,
@@ -24,6 +25,7 @@ from engine.core.errors import (
     SignatureRejected,
     StreamTimeout,
 )
+from engine.core.llm_types import ModelInfo
 from engine.core.settings import RetryPolicy
 from engine.nursery.retry import Failure, FailureKind, RetryBudget, failure_of, next_delay, timed
 
@@ -56,17 +58,30 @@ POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
 def test_failures_are_recognised_by_type(error: ProviderError, kind: FailureKind) -> None:
-    assert failure_of(error) == Failure(kind=kind, message=str(error))
+    assert failure_of(error) == Failure(kind=kind, message=str(error), info=error.info)
+
+
+def test_failure_names_the_model_that_was_asked() -> None:
+    model = ModelInfo(name="openai/gpt-6", host="openai")
+    assert failure_of(AuthFailed("no", status=401), model).info == ErrorInfo(
+        code="key_rejected", host="openai", model="openai/gpt-6", http_status=401
+    )
+    assert failure_of(StreamTimeout("idle", 90.0), model).info == ErrorInfo(
+        code="silent", host="openai", model="openai/gpt-6", amount=90.0, limit=90.0
+    )
 
 
 def test_failure_keeps_the_hosts_message() -> None:
     error = RateLimited("slow down", status=429, retry_after=7.0, reset_at=99.0)
-    assert failure_of(error) == Failure(kind="rate_limited", message="slow down", wait=7.0, reset_at=99.0)
+    assert failure_of(error) == Failure(
+        kind="rate_limited", message="slow down", wait=7.0, reset_at=99.0, info=error.info
+    )
 
 
 def test_a_limit_that_no_waiting_lifts_is_final() -> None:
-    failure = failure_of(RateLimited("until tomorrow", retryable=False, retry_after=1.0))
-    assert failure == Failure(kind="rate_limited", message="until tomorrow", wait=1.0, is_final=True)
+    error = RateLimited("until tomorrow", retryable=False, retry_after=1.0)
+    failure = failure_of(error)
+    assert failure == Failure(kind="rate_limited", message="until tomorrow", wait=1.0, is_final=True, info=error.info)
     assert next_delay(failure, RetryBudget(), POLICY, 0.5) is None
 
 

@@ -105,7 +105,8 @@ def openssl(folder: Path, *arguments: str) -> str:
     return ran.stdout
 
 
-def make_certificates(folder: Path) -> Certificates:
+def make_certificates(folder: Path, *, days: int = 2) -> Certificates:
+    """Make them; the server's is valid for so many *days*, and has expired if that is less than 0."""
     new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     openssl(
         folder,
@@ -128,7 +129,7 @@ def make_certificates(folder: Path) -> Certificates:
     (folder / "names").write_text(
         "subjectAltName=DNS:models.example,DNS:localhost,IP:127.0.0.1\nauthorityKeyIdentifier=keyid\n"
     )
-    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names")
+    signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", str(days), "-extfile", "names")
     openssl(folder, "x509", "-req", "-in", "csr.pem", *signing, "-out", "cert.pem")
     return Certificates(folder)
 

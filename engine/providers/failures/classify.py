@@ -14,6 +14,7 @@ from engine.core.errors import (
     AuthFailed,
     ContentFiltered,
     ContextOverflow,
+    ErrorInfo,
     InvalidRequest,
     MediaTooLarge,
     ModelNotFound,
@@ -32,7 +33,14 @@ from engine.providers.failures.error_codes import (
     kind_of,
     most_specific,
 )
-from engine.providers.failures.overflow import is_overflow, is_probable_overflow, is_wordless_overflow, other_cause
+from engine.providers.failures.overflow import (
+    is_overflow,
+    is_probable_overflow,
+    is_wordless_overflow,
+    other_cause,
+    refused_size,
+    refused_window,
+)
 
 # A proxy's error may be a whole web page.
 _LONGEST_TEXT = 600
@@ -87,6 +95,11 @@ _REFUSALS: tuple[tuple[re.Pattern[str], ErrorKind], ...] = (
     (_NO_MODEL, ModelNotFound),
     (_MEDIA, MediaTooLarge),
 )
+# Codes of a valid key that may not do this: they have the class of a wrong key.
+_FORBIDDEN = re.compile(
+    r"permission|unsupported_country|access_?denied|forbidden|not_authorized|OptInRequired|SERVICE_(?:BLOCKED|DISABLED)",
+    re.IGNORECASE,
+)
 _REQUEST_STATUSES = frozenset({400, 405, 406, 411, 415, 417, 422})
 _TRANSIENT_STATUSES = frozenset({408, 409, 424, 425, 499})
 _BY_STATUS: dict[int, ErrorKind] = {401: AuthFailed, 404: ModelNotFound, 410: ModelNotFound}
@@ -106,6 +119,8 @@ class ErrorReport:
         retry_after: seconds to wait before a retry.
         reset_at: when the limit is lifted, in seconds since the epoch.
         is_large: whether the request takes most of the model's window, as far as known.
+        option: the member of the request that the error is about, if it names one.
+        request_id: the host's id of the request.
     """
 
     host: str
@@ -117,6 +132,8 @@ class ErrorReport:
     retry_after: float | None = None
     reset_at: float | None = None
     is_large: bool = False
+    option: str = ""
+    request_id: str = ""
 
     @property
     def text(self) -> str:
@@ -149,13 +166,43 @@ def truncate_words(text: str, most: int) -> str:
 def classify(report: ErrorReport) -> ProviderError:
     """Return the error to raise."""
     kind = _error_kind(report)
-    return kind(
+    error = kind(
         report.text,
         retryable=_is_retryable(kind, report),
         status=report.status,
         retry_after=report.retry_after,
         reset_at=report.reset_at,
     )
+    error.info = _facts(error, report)
+    return error
+
+
+# What a request consists of anyway: an error about one of these is not about an option that a user may leave out.
+_NO_OPTIONS = frozenset(
+    {"messages", "input", "contents", "content", "tools", "model", "prompt", "system", "instructions"}
+)
+_OPTION = re.compile(r"^\W*([a-z][a-z_]*(?:\.[a-z_]+)*)\W?: ")
+
+
+def _facts(error: ProviderError, report: ErrorReport) -> ErrorInfo:
+    """Return the facts of *error*: its code, the option that was rejected, and how large the request was."""
+    info = attrs.evolve(error.info, request_id=report.request_id)
+    if isinstance(error, AuthFailed) and (report.status == 403 or _FORBIDDEN.search(" ".join(report.codes))):
+        return attrs.evolve(info, code="not_allowed")
+    if isinstance(error, ContextOverflow):
+        window = refused_window(report.text)
+        return attrs.evolve(info, amount=refused_size(report.message, window), limit=window)
+    if type(error) is InvalidRequest and (option := _rejected_option(report)):
+        return attrs.evolve(info, code="option_rejected", subject=option)
+    return info
+
+
+def _rejected_option(report: ErrorReport) -> str:
+    """Return the option that the host rejected; empty: it names none, or a necessary part of the request."""
+    match = _OPTION.match(report.message)
+    option = report.option or (match[1] if match else "")
+    root = option.removeprefix("body.").partition(".")[0].partition("[")[0]
+    return "" if root in _NO_OPTIONS else option.removeprefix("body.")
 
 
 def _is_retryable(kind: ErrorKind, report: ErrorReport) -> bool:

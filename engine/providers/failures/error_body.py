@@ -47,6 +47,7 @@ _CODES = ("code", "error_code", "reason", "error_type", "__type", "type", "statu
 _STATUSES = ("status_code", "statusCode", "raw_status_code", "http_status_code", "http_code", "status", "code")
 _WAITS = ("retryDelay", "retry_after", "retry_after_seconds", "resets_in_seconds", "reset_after_seconds")
 _RESETS = ("resets_at", "reset_at")
+_REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-request-id", "cf-ray")
 # Types of events and objects that hold an error of any kind.
 _WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
 
@@ -68,6 +69,8 @@ class _ErrorFacts:
     reset: str = ""
     headers: dict[str, str] = attrs.field(factory=dict[str, str])
     is_lasting: bool = False
+    option: str = ""
+    request_id: str = ""
 
     @property
     def message(self) -> str:
@@ -99,6 +102,8 @@ def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
         should_retry={"true": True, "false": False}.get(reply.headers.get("x-should-retry", "")),
         retry_after=wait,
         reset_at=_reset_at(facts, reply.headers, now) if wait is None else now + wait,
+        option=facts.option,
+        request_id=_request_id(reply.headers) or facts.request_id,
         is_large=reply.is_large or (reply.may_be_large and bool(facts.message.strip())),
     )
     return classify(report)
@@ -120,8 +125,14 @@ def stream_failure(host: str, error: object, status: int | None = None) -> Provi
         is_lasting=facts.is_lasting,
         retry_after=_first(facts.wait, delay_in_text(facts.message)),
         reset_at=_reset_at(facts, {}, None),
+        option=facts.option,
+        request_id=facts.request_id,
     )
     return classify(report)
+
+
+def _request_id(headers: Mapping[str, str]) -> str:
+    return next((value for name in _REQUEST_ID_HEADERS if (value := headers.get(name, ""))), "")[:_LONGEST_WORD]
 
 
 def _first(*values: float | None) -> float | None:
@@ -184,6 +195,8 @@ def _collect_facts(document: object) -> _ErrorFacts:
             facts.messages.append(message)
         _read_times(layer, facts)
         facts.is_lasting = facts.is_lasting or _is_lasting(layer)
+        facts.option = facts.option or text(layer, "param").strip()[:_LONGEST_WORD] or _location(layer)
+        facts.request_id = facts.request_id or text(layer, "request_id").strip()[:_LONGEST_WORD]
     for layer in reversed(layers):  # the innermost is the most specific
         facts.codes += [word for word in _codes_of(layer) if word not in facts.codes]
         facts.status = _first_status(facts.status, layer)

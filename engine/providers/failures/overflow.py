@@ -169,6 +169,13 @@ _WINDOW = tuple(
 _SMALLEST_WINDOW = 256
 
 
+def refused_size(message: str, window: int | None) -> int | None:
+    """Return how many tokens *message* says that the request has, if that is more than *window*."""
+    numbers = [int(digits) for found in re.findall(_N, message) if (digits := re.sub(r"\D", "", found))]
+    largest = max(numbers, default=0)
+    return largest if window is not None and largest > window else None
+
+
 def refused_window(message: str) -> int | None:
     """Return the context window stated in *message*, an error about a request that is too long."""
     # Not the status and the code, which stand behind the host's own words; MiniMax has one among them.

@@ -11,7 +11,7 @@ from typing import Any, Protocol, final
 
 import httpx
 
-from engine.core.errors import ConfigError, ConnectionBroken, ProviderError, ProviderProtocolError
+from engine.core.errors import ConfigError, ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
 from engine.providers.http.chunk_buffer import ChunkMerger
 from engine.providers.http.endpoint import Endpoint
 
@@ -66,14 +66,22 @@ def translate_errors(endpoint: Endpoint) -> Generator[None]:
         raise ConnectionBroken(f"{endpoint.host} did not accept the connection in time", retryable=True) from error
     except httpx.LocalProtocolError:
         raise ProviderProtocolError(f"the request to {endpoint.host} is not valid HTTP") from None
+    except UnicodeError as error:  # of Python's codec for names: `a..example`
+        raise ConnectionBroken(
+            f"{endpoint.host} is not a valid name of a server",
+            info=ErrorInfo(code="name_not_found", subject=endpoint.host),
+        ) from error
     except (httpx.TransportError, httpx.DecodingError) as error:
+        # Imported here: hardly any request fails like this.
+        from engine.providers.http.connection_cause import connection_cause
+
         reason = endpoint.redact(_reason_of(error))
-        # These fail again on a retry.
-        is_untrusted = "CERTIFICATE_VERIFY_FAILED" in reason
-        if is_untrusted:
+        cause = connection_cause(error, endpoint, reason)
+        if cause.info.code == "certificate_untrusted":
             reason += "; to use your own certificate authority, set SSL_CERT_FILE or SSL_CERT_DIR"
-        retryable = not (is_untrusted or reason.startswith("407"))
-        raise ConnectionBroken(f"the connection to {endpoint.host} failed: {reason}", retryable=retryable) from error
+        raise ConnectionBroken(
+            f"the connection to {endpoint.host} failed: {reason}", retryable=not cause.is_permanent, info=cause.info
+        ) from error
 
 
 def _reason_of(error: BaseException) -> str:

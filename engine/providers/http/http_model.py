@@ -16,7 +16,15 @@ import attrs
 import httpx
 import trio
 
-from engine.core.errors import ContextOverflow, EngineClosed, ProviderError, ProviderProtocolError
+from engine.core.errors import (
+    ConnectionBroken,
+    ContextOverflow,
+    EngineClosed,
+    ErrorInfo,
+    ModelNotFound,
+    ProviderError,
+    ProviderProtocolError,
+)
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, UserMessage
 from engine.core.version import __version__
@@ -118,8 +126,7 @@ class HttpModel:
         if self._has_sent and self._learn_attempts < _MOST_LEARN_ATTEMPTS and not self._info.is_known:
             self._learn_attempts += 1
             await self.learn()
-        with translate_errors(self._endpoint):
-            response = await self._send(client, request, content)
+        response = await self._response(client, request, content)
         self._has_sent = True
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
@@ -156,14 +163,30 @@ class HttpModel:
 
     def _learn_from(self, error: ProviderError) -> None:
         """Take the window from a refusal that names it, if it was only assumed. Not a checkpoint."""
-        if not isinstance(error, ContextOverflow) or self._info.is_known:
+        if not isinstance(error, ContextOverflow):
             return
         # Imported here: hardly any request is refused.
-        from engine.providers.failures.overflow import refused_window
+        from engine.providers.failures.overflow import refused_size, refused_window
 
+        if self._info.is_known:
+            size = refused_size(str(error), self._info.context)
+            error.info = attrs.evolve(error.info, amount=size, limit=self._info.context)
+            return
         if window := refused_window(str(error)):
             output = max(1, min(self._info.output, window // 2))
             self._info = attrs.evolve(self._info, context=window, output=output, is_known=True)
+
+    async def _response(self, client: httpx.AsyncClient, request: ModelRequest, content: Body) -> httpx.Response:
+        """Send the request, with its errors translated; return the response. A checkpoint."""
+        try:
+            with translate_errors(self._endpoint):
+                return await self._send(client, request, content)
+        except ConnectionBroken as error:
+            if error.info.code == "certificate_expired":
+                from engine.providers.http.certificate_expiry import certificate_expiry
+
+                error.info = attrs.evolve(error.info, subject=await certificate_expiry(self._endpoint))
+            raise
 
     async def _send(self, client: httpx.AsyncClient, request: ModelRequest, content: Body) -> httpx.Response:
         """Send the request, again where the host redirects it; return the response. A checkpoint."""
@@ -230,6 +253,7 @@ class HttpModel:
     def _unexpected_content(self, response: httpx.Response) -> ProviderProtocolError:
         """Return the error for a response that is neither an answer nor an error."""
         status, endpoint = response.status_code, self._endpoint
+        info = self._page_info() if _is_page(response) else None
         target: str = response.headers.get("location", "")
         if 300 <= status < 400 and target:
             return ProviderProtocolError(
@@ -241,7 +265,11 @@ class HttpModel:
             f"{endpoint.host} answered HTTP {status} with {_content_kind(response)}, not with an event stream:"
             f" is its address right, and does it speak the wire format of {self._wire.host}?",
             status=status,
+            info=info,
         )
+
+    def _page_info(self) -> ErrorInfo:
+        return ErrorInfo(code="not_an_api", subject=self._endpoint.base_url)
 
     async def _error_of(
         self, response: httpx.Response, body: ResponseBody, *, is_large: bool, may_be_large: bool
@@ -252,7 +280,11 @@ class HttpModel:
             return self._unexpected_content(response)
         headers = {name.lower(): value for name, value in response.headers.items()}
         reply = HttpReply(status=status, headers=headers, body=page, is_large=is_large, may_be_large=may_be_large)
-        return self._wire.failure(reply, self._clock())
+        error = self._wire.failure(reply, self._clock())
+        if isinstance(error, ModelNotFound) and _is_page(response):
+            # Of a path that does not exist: no API answers like that.
+            error.info = attrs.evolve(self._page_info(), http_status=status)
+        return error
 
 
 def _redirected(url: httpx.URL, response: httpx.Response) -> httpx.URL | None:
@@ -312,6 +344,11 @@ def _media_size(request: ModelRequest) -> int:
             case AssistantMessage():
                 pass
     return size
+
+
+def _is_page(response: httpx.Response) -> bool:
+    content_type: str = response.headers.get("content-type", "")
+    return content_type.lower().startswith(("text/html", "application/xhtml"))
 
 
 def _content_kind(response: httpx.Response) -> str:

@@ -14,7 +14,7 @@ from typing import Protocol, final
 
 import attrs
 
-from engine.core.errors import ConnectionBroken, ProviderError, ProviderProtocolError
+from engine.core.errors import ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
 from engine.core.llm_types import Finished, StreamEvent, Unread
 from engine.providers.wire.sse import ServerSentEvent, SseParser
 from engine.providers.wire.untrusted_json import Json, as_object, loads
@@ -228,7 +228,11 @@ def _too_large(reader: Reader) -> ProviderProtocolError:
 
 def truncated_answer(host: str) -> ConnectionBroken:
     """Return the error for a stream that ended early."""
-    return ConnectionBroken(f"{host}: the stream ended in the middle of the response", retryable=True)
+    return ConnectionBroken(
+        f"{host}: the stream ended in the middle of the response",
+        retryable=True,
+        info=ErrorInfo(code="connection_lost"),
+    )
 
 
 def _end(reader: Reader, out: list[StreamEvent]) -> None:

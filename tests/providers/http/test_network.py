@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import traceback
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NoReturn, TypeVar
 
 import pytest
 import trio
@@ -21,7 +23,7 @@ from engine.providers.http.http_model import HttpModel
 from engine.providers.wire.quirks import Quirks
 from engine.testing.http_server import ScriptedServer
 from engine.testing.script import ScriptItem, done, text
-from tests.support.network import OPENSSL, Certificates, make_certificates, proxy_to, tls_before
+from tests.support.network import OPENSSL, Certificates, make_certificates, openssl, proxy_to, tls_before
 
 NAME = "anthropic/claude-sonnet-4-5"
 KEY = "sk-ant-canary-1618033988749894"
@@ -30,6 +32,7 @@ HELLO: list[ScriptItem] = [*text("hello"), *done()]
 # By this name this machine is reached too, and it does not look like it: a proxy may stand before it.
 HERE = "127.1"
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR")
+EngineErrorT = TypeVar("EngineErrorT", bound=EngineError)
 needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="certificates are made by the program openssl")
 
 
@@ -76,16 +79,26 @@ async def ask(url: str, connect_timeout: float = 5.0) -> str:
     return "".join(event.text for event in events if isinstance(event, TextChunk))
 
 
-async def failure_of(url: str, kind: type[EngineError] = ConnectionBroken) -> str:
-    """Return what is told when a host can't be reached; no secret is in it."""
+async def error_of(url: str, kind: type[EngineErrorT]) -> EngineErrorT:
+    """Return the error of a host that can't be reached; no secret is in it."""
     with pytest.raises(kind) as caught:
         await ask(url, connect_timeout=1.0)
     reported = "".join(traceback.format_exception(caught.value))
     assert KEY not in reported
     assert PASSWORD not in reported
-    if isinstance(caught.value, ProviderError):
-        return f"{caught.value} (retryable: {caught.value.retryable})"
-    return str(caught.value)
+    return caught.value
+
+
+async def failure_of(url: str, kind: type[EngineError] = ConnectionBroken) -> str:
+    """Return the message of that error."""
+    error = await error_of(url, kind)
+    return f"{error} (retryable: {error.retryable})" if isinstance(error, ProviderError) else str(error)
+
+
+async def facts_of(url: str) -> tuple[str, str]:
+    """Return what failed, and what that is about."""
+    info = (await error_of(url, ConnectionBroken)).info
+    return info.code, info.subject
 
 
 # -- proxies -------------------------------------------------------------------------
@@ -144,6 +157,57 @@ async def test_an_invalid_proxy_is_reported(monkeypatch: pytest.MonkeyPatch, pro
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     reported = await failure_of("https://models.example", ConfigError)
     assert reported.startswith("invalid proxy or certificate settings in the environment")
+
+
+# -- facts -------------------------------------------------------------------------
+
+
+async def test_facts_of_a_refused_connection() -> None:
+    async with host() as (_, port):
+        pass
+    assert await facts_of(f"http://127.0.0.1:{port}") == ("connection_refused", f"127.0.0.1:{port}")
+    assert await facts_of(f"http://[::1]:{port}") == ("connection_refused", f"[::1]:{port}")
+
+
+class _NoSuchName(trio.abc.HostnameResolver):
+    """Knows no name: no test asks a server."""
+
+    async def getaddrinfo(self, *_: object, **__: object) -> NoReturn:
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    async def getnameinfo(self, *_: object) -> NoReturn:
+        raise AssertionError
+
+
+async def test_facts_of_an_unknown_name() -> None:
+    trio.socket.set_custom_hostname_resolver(_NoSuchName())
+    assert await facts_of("http://models.example") == ("name_not_found", "models.example")
+
+
+async def test_facts_of_a_name_that_none_can_have() -> None:
+    assert await facts_of("http://models..example") == ("name_not_found", "models..example")
+
+
+async def test_facts_of_a_proxy_that_asks_for_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with host() as (_, port), proxy_to(port, refuses=True) as (_, proxy_port):
+        monkeypatch.setenv("HTTPS_PROXY", f"http://me:{PASSWORD}@127.0.0.1:{proxy_port}")
+        assert await facts_of("https://models.example") == ("proxy_login", f"127.0.0.1:{proxy_port}")
+
+
+@needs_openssl
+async def test_facts_of_an_untrusted_certificate(certificates: Certificates) -> None:
+    async with host() as (_, port), tls_before(port, certificates) as tls_port:
+        assert await facts_of(f"https://127.0.0.1:{tls_port}") == ("certificate_untrusted", "")
+
+
+@needs_openssl
+async def test_facts_of_an_expired_certificate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    certificates = make_certificates(tmp_path, days=-1)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))
+    end = openssl(tmp_path, "x509", "-in", "cert.pem", "-noout", "-enddate", "-dateopt", "iso_8601")
+    async with host() as (_, port), tls_before(port, certificates) as tls_port:
+        facts = await facts_of(f"https://127.0.0.1:{tls_port}")
+    assert facts == ("certificate_expired", end.strip().removeprefix("notAfter=").partition(" ")[0])
 
 
 # -- authorities -----------------------------------------------------------------------

@@ -620,6 +620,26 @@ export interface Ending {
   at: Float;
 }
 
+/** The facts of a failure. Empty or None: unknown, or it has none. */
+export interface ErrorInfo {
+  /** what failed. */
+  code: "key_rejected" | "not_allowed" | "no_credit" | "rate_limited" | "overloaded" | "model_not_found" | "option_rejected" | "request_rejected" | "media_rejected" | "too_long" | "filtered" | "name_not_found" | "connection_refused" | "certificate_expired" | "certificate_untrusted" | "proxy_login" | "connection_failed" | "connection_lost" | "not_an_api" | "silent" | "provider_failed" | "step_limit" | "token_budget" | "cost_limit" | "deadline" | "internal";
+  /** the provider, as in the names of its models. */
+  host: string;
+  /** the model, `host/model`. */
+  model: string;
+  /** the HTTP status of the response. */
+  http_status: number | null;
+  /** the provider's id of the request, for its support. */
+  request_id: string;
+  /** what it is about: the rejected option, the address, the proxy, the date on which a certificate expired, or the number of an internal error. */
+  subject: string;
+  /** how much there was: tokens, dollars, requests or seconds. */
+  amount: Float | null;
+  /** how much is allowed, in the same unit. */
+  limit: Float | null;
+}
+
 /** Events of a subscription, in order. */
 export interface EventsNote {
   /** the subscription. */
@@ -1571,6 +1591,8 @@ export interface RecoveryAsked {
   message: string;
   /** when a rate limit is lifted, in seconds since the epoch; "wait" waits until then. */
   reset_at: Float | null;
+  /** what failed, as facts; None: there are none. */
+  failure: ErrorInfo | null;
 }
 
 /** Files to restore as they were before a turn. */
@@ -1644,9 +1666,16 @@ export interface RetryScheduled {
   path: string[];
   time: Float;
   seq: number | null;
+  /** the number of the retry, from 1. */
   attempt: number;
+  /** why the request failed. */
   message: string;
+  /** when it is sent again, in seconds since the epoch. */
   next_at: Float;
+  /** how many retries there are at most; 0: unknown. */
+  attempts: number;
+  /** what failed, as facts; None: there are none. */
+  failure: ErrorInfo | null;
 }
 
 /** A permission for one pattern. In an offer the pattern may have wildcards, as in a rule. */
@@ -2394,6 +2423,8 @@ export interface TurnResult {
   steps: number;
   /** whether the store confirmed all of its events. */
   durable: boolean;
+  /** what failed, as facts; None: nothing did, or there are none. */
+  failure: ErrorInfo | null;
 }
 
 /** A turn that was waiting for an answer when its engine ended is continued by another one. */
