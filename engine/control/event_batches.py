@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, Protocol, TypeAlias, final
@@ -24,6 +25,8 @@ MOST_EVENTS: Final = 512
 MOST_CHARACTERS: Final = 256 * 1024
 # Of a call's output between two sends; its result comes whole.
 _MOST_OUTPUT: Final = 64 * 1024
+# Between two heartbeats of a call.
+HEARTBEAT_SECONDS: Final = 2.0
 # Some more than one send, so that subscribers that are a few sends apart share the work.
 _KEPT_TEXTS: Final = 2048
 _KEPT_CHARACTERS: Final = 8 << 20
@@ -110,6 +113,25 @@ def _is_same(one: Entry, other: Entry) -> bool:
     if isinstance(one, _DELTAS) and isinstance(other, _DELTAS):
         return one.text == other.text
     return one is other
+
+
+@attrs.define(eq=False)
+class HeartbeatFilter:
+    """Lets through a heartbeat of each call every few seconds: an engine makes four in a second, for its host."""
+
+    _times: dict[CallId, float] = attrs.field(factory=dict[CallId, float], init=False)
+
+    def lets_through(self, entry: Entry) -> bool:
+        """Return whether a subscriber gets *entry*: anything but a heartbeat that follows too soon. Not a checkpoint."""
+        if isinstance(entry, ev.CallSettled):
+            self._times.pop(entry.call_id, None)
+        if not isinstance(entry, ev.CallHeartbeat):
+            return True
+        # A clock may be set back.
+        if 0 <= entry.time - self._times.get(entry.call_id, -math.inf) < HEARTBEAT_SECONDS:
+            return False
+        self._times[entry.call_id] = entry.time
+        return True
 
 
 @attrs.define

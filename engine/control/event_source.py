@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, final
 
 import trio
 
 from engine.control.engine_reads import EngineReads, SessionRecord, questions_of
-from engine.core.errors import ConfigError, StoreError
+from engine.core.errors import ConfigError, JournalCorrupt, StoreError
 from engine.core.ids import SessionId
 from engine.journal.cursors import follow
 from engine.journal.position import Position
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from engine.journal.log import JournalEntry
     from engine.session.engine import Engine
     from engine.session.session_watch import Watch
-
-# How long a stored session may be open here before its subscribers notice, if it records nothing. Each look is a read of
-# the store; any event that is recorded is noticed at once.
-_LOOK_AGAIN: Final = 2.0
 
 
 @final
@@ -101,18 +97,39 @@ class SessionSource:
                 self._watch = self._engine.watch_session(self._id, after=self._position.seq)
             except ConfigError:
                 return False  # a host's own store: it can't be watched
+        # Before the look: a session that is opened between the two would be missed.
+        change = self._runtime.services.changes.next_change(self._id)
         live = self._runtime.sessions.by_id.get(self._id)
         if live is not None and not live.journal.is_closed:
             self._cursor = follow(live.journal, self._position)
             return True
-        try:
-            with trio.move_on_after(_LOOK_AGAIN):
-                self._next = await self._watch.__anext__()
-        except StoreError:
-            # The store is closed before the connections are: those end with the code that says to come back.
-            if not self._engine.is_closed:
-                raise
+        self._next = await self._next_stored(self._watch, change)
         return self._next is not None or not self._engine.is_closed
+
+    async def _next_stored(self, watch: Watch, change: trio.Event) -> JournalEntry | None:
+        """Return the next event that another engine records; None: the session has changed in this one. A checkpoint.
+
+        Raises `JournalCorrupt`, `StoreError`.
+        """
+        found: JournalEntry | None = None
+        failure: StoreError | JournalCorrupt | None = None
+        async with trio.open_nursery() as nursery:
+
+            async def wait_for_change() -> None:
+                await change.wait()
+                nursery.cancel_scope.cancel(reason="the session has changed here")
+
+            nursery.start_soon(wait_for_change)
+            try:
+                found = await watch.__anext__()
+            except (StoreError, JournalCorrupt) as error:
+                # Not raised here: it would become an exception group.
+                failure = error
+            nursery.cancel_scope.cancel(reason="the session has changed elsewhere")
+        # The store is closed before the connections are: those end with the code that says to come back.
+        if failure is not None and not (isinstance(failure, StoreError) and self._engine.is_closed):
+            raise failure
+        return found
 
     def has_next(self, *, durable: bool = False) -> bool:
         """Return whether there is an event now, or one of the record. Not a checkpoint."""

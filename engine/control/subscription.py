@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from engine.control.control_methods import Followed
-from engine.control.event_batches import Batch, Entry, EventTexts, is_live
+from engine.control.event_batches import Batch, Entry, EventTexts, HeartbeatFilter, is_live
 from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.watch_methods import HeadNote, ResyncNote, SubscribeParams
@@ -96,6 +96,7 @@ class Subscription:
         self._cursor = followed.cursor
         self._share = share
         self._since = share.now()
+        self._heartbeats = HeartbeatFilter()
         self._next_live = trio.current_time()
 
     async def run(self, sink: NoteSink, head: SessionHead) -> None:
@@ -165,4 +166,4 @@ class Subscription:
 
     def _wants(self, entry: Entry) -> bool:
         is_ours = self._params.tree or entry.session_id == self.session_id
-        return is_ours and (self._params.live or not is_live(entry))
+        return is_ours and (self._params.live or not is_live(entry)) and self._heartbeats.lets_through(entry)

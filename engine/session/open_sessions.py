@@ -244,6 +244,7 @@ class OpenSessions:
             start_next=self.start_queued_turn,
         )
         self.by_id[session.id] = session
+        services.changes.note(session.id)
         return session
 
     def _all_questions(self) -> Iterable[Questions]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from typing import Final, final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 import attrs
 import trio
@@ -80,11 +80,17 @@ class ChangeSignal:
     _is_closed: bool = attrs.field(default=False, init=False)
     _lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
     _watchers: WeakSet[SessionChanges] = attrs.field(factory=WeakSet["SessionChanges"], init=False)
+    # Weak references: an event lives as long as a task waits for it.
+    _next: WeakValueDictionary[SessionId, trio.Event] = attrs.field(
+        factory=WeakValueDictionary[SessionId, trio.Event], init=False
+    )
 
     @enable_ki_protection
     def note(self, session_id: SessionId) -> None:
-        """Note that a session has changed. Not a checkpoint."""
+        """Note that a session has changed, or was opened. Not a checkpoint."""
         self._last += 1
+        if (event := self._next.pop(session_id, None)) is not None:
+            event.set()
         self._numbers.pop(session_id, None)
         self._numbers[session_id] = self._last
         if self._lot:
@@ -107,6 +113,15 @@ class ChangeSignal:
         """End the watchers, once they have returned the last changes. Not a checkpoint."""
         self._is_closed = True
         self._lot.unpark_all()
+        for event in list(self._next.values()):
+            event.set()
+
+    def next_change(self, session_id: SessionId) -> trio.Event:
+        """Return an event that is set when one session changes, or the engine closes. Not a checkpoint."""
+        event = self._next.setdefault(session_id, trio.Event())
+        if self._is_closed:
+            event.set()
+        return event
 
     def watch(self, token: trio.lowlevel.TrioToken) -> SessionChanges:
         """Return a watcher that begins now. Not a checkpoint."""

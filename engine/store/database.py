@@ -53,6 +53,8 @@ _SAVE_STATE_AFTER: Final = 2_000
 _SAVE_STATE_GROWTH: Final = 4
 # Sessions deleted in one transaction: other engines wait for its lock.
 _PRUNE_BATCH: Final = 20
+# How often a watcher polls in the end, for a session in which nothing happens.
+_RARELY: Final = 2.0
 
 
 @attrs.define(eq=False)
@@ -84,7 +86,7 @@ class DatabaseStore(TableQueries):
     """The base of all stores that use tables. It belongs to one `trio.run`.
 
     Attributes:
-        watch_seconds: how often a watcher polls, if no notification comes.
+        watch_seconds: how often a watcher polls at first, if no notification comes.
         epoch: identifies this opening; a cursor from an earlier one must resync.
     """
 
@@ -283,14 +285,17 @@ class DatabaseStore(TableQueries):
     async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
         _check_id(session_id)
+        seconds = self.watch_seconds
         while True:
             # Before the read: a change that comes between the two would be missed.
             news = self._next_change(session_id)
             events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
             if events:
                 return events
-            with trio.move_on_after(self.watch_seconds):
+            with trio.move_on_after(seconds):
                 await news.wait()
+            # Where nothing has happened for a while, nothing may happen for long.
+            seconds = max(seconds, min(2 * seconds, _RARELY))
 
     async def open_session(self, session_id: SessionId) -> StoredSession | None:
         """See `StateCaching`. A checkpoint; if cancelled, the thread that reads is abandoned."""

@@ -5,7 +5,15 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from engine.control.event_batches import MOST_CHARACTERS, MOST_EVENTS, Batch, Entry, EventTexts
+from engine.control.event_batches import (
+    HEARTBEAT_SECONDS,
+    MOST_CHARACTERS,
+    MOST_EVENTS,
+    Batch,
+    Entry,
+    EventTexts,
+    HeartbeatFilter,
+)
 from engine.control.time_slots import TimeSlots
 from engine.control.transport.send_lock import SendLock
 from engine.core import events as ev
@@ -171,3 +179,18 @@ def test_elided_events_leave_the_text_whole() -> None:
     assert "a" * 50 + "b" * 50 in first
     assert '"type":"elided"' in second
     assert "events?after=1&limit=1" in second
+
+
+def test_heartbeats_of_each_call_are_spaced() -> None:
+    def beat(call: str, time: float) -> ev.CallHeartbeat:
+        return ev.CallHeartbeat(
+            call_id=CallId(call), tool="bash", elapsed=time, last_progress="", pending_inputs=0, time=time
+        )
+
+    spaced = HeartbeatFilter()
+    passed = [quarter for quarter in range(40) if spaced.lets_through(beat("a", quarter / 4))]
+    assert passed == list(range(0, 40, int(4 * HEARTBEAT_SECONDS)))
+    assert spaced.lets_through(beat("b", 9.75))
+    # The clock was set back, or a call has the id again.
+    assert spaced.lets_through(beat("a", 1.0))
+    assert spaced.lets_through(delta("text"))

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from itertools import pairwise
 from pathlib import Path
+from typing import ClassVar, TypeVar, cast
 
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 from engine.core.errors import StoreError
+from engine.store.backend import TableReader
 from engine.store.sqlite.store import SqliteStore, open_sqlite_store
 from tests.store.full_suite import FullPlace, FullSuite
 from tests.store.journals import A, noted, session
+
+T = TypeVar("T")
 
 # Where nothing waits for a disk: hundreds of files are made here.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -69,3 +76,29 @@ async def test_memory_store_behaves_alike_until_closed() -> None:
     again = await open_sqlite_store(":memory:")
     assert list(await again.load(A)) == []
     await again.aclose()
+
+
+class CountedReads(SqliteStore):
+    """A store that notes when it is read, and whose sessions have no events."""
+
+    reads: ClassVar[list[float]] = []
+
+    async def _read(self, work: Callable[[TableReader], T]) -> T:
+        self.reads.append(trio.current_time())
+        await trio.lowlevel.checkpoint()
+        return cast("T", [])
+
+
+async def test_session_without_news_is_read_rarely(autojump_clock: MockClock) -> None:
+    store = await open_sqlite_store(":memory:")
+    counted = CountedReads(
+        path=store.path, mode=store.mode, damaged=(), sink=store._sink, connections=store._connections
+    )
+    with trio.move_on_after(60):
+        await counted.wait_for_events(A, 0)
+    pauses = [later - earlier for earlier, later in pairwise(counted.reads)]
+    assert pauses[:4] == pytest.approx([0.25, 0.5, 1.0, 2.0])
+    assert pauses[4:] == pytest.approx([2.0] * (len(pauses) - 4))
+    # Closing waits for a thread, which the clock takes for idleness.
+    autojump_clock.autojump_threshold = math.inf
+    await store.aclose()
