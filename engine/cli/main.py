@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # Commands that are not in the table yet.
 _MODULES: Mapping[str, str] = {
-    "run": "engine.cli.run",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",

@@ -8,27 +8,25 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast, get_args
+from typing import Final, cast
 
 import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.arg_types import add_colour_flag, add_cwd_flag, amount, command_parser, time_span, whole
-from engine.cli.flags.model_flags import ModelChoice, add_model_flags, model_choice
+from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.permission_flags import (
     PermissionChoice,
-    add_permission_flags,
-    add_sandbox_flags,
     permission_choice,
 )
-from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resolve_session, resolve_store
+from engine.cli.flags.store_flags import open_store, resolve_session, resolve_store
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
-from engine.cli.task.standard_input import MAX_BYTES, StandardInput, StdinPolicy, read_stdin
+from engine.cli.task.standard_input import StandardInput, read_stdin
 from engine.cli.task.task_input import TaskInput, build_input
 from engine.cli.terminal.colours import ColourChoice
-from engine.cli.terminal.exit_codes import MEANINGS, run_command
+from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.keyboard import Keyboard, has_terminal
 from engine.cli.terminal.signals import termination_signals
 from engine.cli.terminal.standard_streams import print_error, print_text
@@ -145,9 +143,8 @@ def parse(arguments: list[str]) -> Options:
 
     Raises `SystemExit` after it has printed what is wrong with them, `ConfigError`, `StoreError`.
     """
-    parser = _parser()
-    args = parser.parse_args(arguments)
-    words, stdin = _words(parser, args)
+    args = parse_arguments("run", arguments)
+    words, stdin = _words(args)
     permissions = permission_choice(args)
     configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))
@@ -176,22 +173,22 @@ def parse(arguments: list[str]) -> Options:
     )
 
 
-def _check_combinations(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+def _check_combinations(args: argparse.Namespace) -> None:
     """Refuse combinations of flags that argparse can't express. Raises `ConfigError`."""
     if args.fork and args.resume is None:
-        parser.error("--fork needs --continue or --resume")
+        raise ConfigError('--fork needs --continue or --resume\nNext: engine run --continue --fork "TASK"')
     if args.store == MEMORY and args.resume is not None:
-        parser.error("a session that is not saved can't be continued: leave out --ephemeral")
+        raise ConfigError("a session that is not saved can't be continued\nNext: leave out --ephemeral")
 
 
-def _words(parser: argparse.ArgumentParser, args: argparse.Namespace) -> tuple[str, StandardInput]:
+def _words(args: argparse.Namespace) -> tuple[str, StandardInput]:
     """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
-    _check_combinations(parser, args)
+    _check_combinations(args)
     is_from_stdin = args.task == "-"
     stdin = read_stdin("wait" if is_from_stdin else args.stdin, limit=args.stdin_max)
     words = "" if is_from_stdin else args.task or ""
     if not (words.strip() or stdin.data.strip() or args.attach) and (args.resume is None or args.fork or words):
-        parser.error('the task is missing\nNext: engine run "TASK", or pipe it in')
+        raise ConfigError('the task is missing\nNext: engine run "TASK", or pipe it in')
     return words, stdin
 
 
@@ -206,121 +203,6 @@ def _output_options(args: argparse.Namespace) -> OutputOptions:
         deny_ok=args.deny_ok,
         is_quiet=args.quiet,
         colour=cast("ColourChoice", args.color),
-    )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser(
-        "run",
-        "Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. "
-        "The session is saved: --continue continues it. Standard output gets the answer and nothing else.",
-        epilog="While the agent works, a line that you type is sent to the model. Exit codes: "
-        + "; ".join(f"{code} {meaning}" for code, meaning in MEANINGS.items()),
-    )
-    parser.add_argument(
-        "task",
-        nargs="?",
-        help="what to do; -, or nothing, reads it from standard input; /NAME is one of your custom commands. Without a task, "
-        "--continue and --resume resume a turn that was waiting for an answer when its process ended",
-    )
-    parser.add_argument("words", nargs="*", metavar="WORD", help="arguments of the custom command")
-    parser.add_argument(
-        "--attach",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="add a file to the task: text, a folder's listing, an image, a PDF or audio; may be repeated. @FILE in the "
-        "task does the same, @FILE:10-40 adds these lines, and \\@ is an ordinary @",
-    )
-    parser.add_argument(
-        "--stdin",
-        choices=get_args(StdinPolicy),
-        default="auto",
-        help="standard input joins the task. auto: a pipe that sends nothing for 10 seconds is ignored (default); wait: "
-        "wait for it; skip: don't read it",
-    )
-    parser.add_argument(
-        "--stdin-max", type=whole(1), default=MAX_BYTES, metavar="BYTES", help="largest standard input that is accepted"
-    )
-    add_cwd_flag(parser)
-    _add_output_flags(parser)
-    _add_limit_flags(parser)
-    _add_session_flags(parser)
-    add_permission_flags(parser)
-    add_sandbox_flags(parser)
-    add_model_flags(parser)
-    return parser
-
-
-def _add_output_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("output")
-    group.add_argument(
-        "--output",
-        choices=get_args(OutputMode),
-        default="text",
-        help="text: the answer (default); json: one object at the end; stream-json: each event as a line of JSON, and "
-        "that object last",
-    )
-    group.add_argument("--json", dest="output", action="store_const", const="stream-json", help="--output stream-json")
-    group.add_argument("--stream", action="store_true", help="write the answer as it comes, also into a pipe")
-    group.add_argument(
-        "-o", "--output-file", type=Path, metavar="FILE", help="write the answer, or the object, to FILE as well"
-    )
-    add_colour_flag(group)
-    group.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")
-    group.add_argument(
-        "--no-input", action="store_true", help="ask nothing: deny what would be asked (see --unattended)"
-    )
-    group.add_argument(
-        "--deny-ok", action="store_true", help="exit with 0 if the task completed though calls were denied"
-    )
-
-
-def _add_limit_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("limits of the whole task, sub-agents included")
-    group.add_argument("--max-steps", type=whole(1), metavar="N", help="maximum number of requests to the model")
-    group.add_argument("--max-tokens", type=whole(1), metavar="N", help="maximum number of tokens, input and output")
-    group.add_argument("--max-cost", type=amount, metavar="USD", help="maximum cost in dollars")
-    group.add_argument(
-        "--timeout",
-        "--max-seconds",
-        dest="max_seconds",
-        type=time_span,
-        metavar="TIME",
-        help="time limit, such as 90, 10m or 2h",
-    )
-
-
-def _add_session_flags(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("session")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "-c",
-        "--continue",
-        dest="resume",
-        action="store_const",
-        const=LAST,
-        help="continue the newest session of this folder",
-    )
-    which.add_argument(
-        "--resume",
-        nargs="?",
-        const=LAST,
-        metavar="ID",
-        help="continue this session, in its folder; `engine sessions` lists them; without an ID, like --continue",
-    )
-    group.add_argument("--fork", action="store_true", help="continue in a copy of the session")
-    place = group.add_mutually_exclusive_group()
-    add_store_flag(place)
-    place.add_argument(
-        "--ephemeral",
-        dest="store",
-        action="store_const",
-        const=MEMORY,
-        help="don't save the session (--store :memory:)",
-    )
-    group.add_argument(
-        "--no-snapshots", action="store_true", help="take no snapshots of files: changes can't be undone then"
     )
 
 

@@ -16,7 +16,7 @@ def test_ephemeral_session_is_not_saved(quick: Quick, tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
     ended = quick("run", "--ephemeral", "--continue", "hello")
     assert ended.code == 2
-    assert b"leave out --ephemeral\nNext: " in ended.stderr
+    assert b"\nNext: leave out --ephemeral" in ended.stderr
 
 
 def test_resume_without_id_takes_the_newest(quick: Quick) -> None:

@@ -8,7 +8,6 @@ from typing import Final, NoReturn
 
 from engine.cli.command_table.command_help import help_text
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Count, Flag
-from engine.cli.flags.arg_types import similar_name_hint
 from engine.cli.terminal.standard_streams import print_text
 from engine.core.errors import ConfigError
 
@@ -42,11 +41,20 @@ class SpecParser(argparse.ArgumentParser):
         args, unknown = self.parse_known_args(arguments)
         if unknown:
             word = unknown[0]
-            is_flag = word.startswith("-") and word != "-"
-            names = [name for flag in self.spec.flags for name in flag.names]
-            hint = similar_name_hint(word.partition("=")[0], names) if is_flag else ""
-            self.error(f"{'unknown flag' if is_flag else 'too many arguments'}: {word}{hint}")
+            if word.startswith("-") and word != "-":
+                self.error(f"unknown flag: {word}{_similar_flag_hint(word, self.spec)}")
+            self.error(f"too many arguments: {word}")
         return args
+
+
+def _similar_flag_hint(word: str, spec: CommandSpec) -> str:
+    # Imported here: difflib is needed only for a wrong name.
+    from difflib import get_close_matches
+
+    # Without the dashes, which would make all short names similar.
+    names = {name.lstrip("-"): name for flag in spec.flags for name in flag.names}
+    close = get_close_matches(word.partition("=")[0].lstrip("-"), names, n=1)
+    return f": did you mean {names[close[0]]}?" if close else ""
 
 
 class _Help(argparse.Action):
@@ -92,6 +100,8 @@ def _add_flag(parser: argparse._ActionsContainer, flag: Flag) -> None:  # pyrigh
         *flag.names,
         dest=flag.attribute,
         metavar=flag.value or None,
+        nargs="?" if flag.is_optional else None,
+        const=flag.const if flag.is_optional else None,
         type=_value_of(flag),
         default=[] if flag.is_repeated else flag.default,
         required=flag.is_required,

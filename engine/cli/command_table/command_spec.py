@@ -59,9 +59,10 @@ class Flag:
         parse: makes the value from its text; raises `argparse.ArgumentTypeError`.
         default: the value where the flag is missing.
         default_text: how the help calls that default, where it is not the value itself.
-        const: the value that a flag without a value stores.
+        const: what a flag without a value stores.
         dest: the attribute of the parsed arguments.
         is_repeated: it may be repeated, and its values are a list.
+        is_optional: its value may be missing: then `const` counts.
         is_required: the command can't do without it.
         excludes: flags of a command with the same text here exclude each other.
         completes: what a shell offers for the value.
@@ -79,6 +80,7 @@ class Flag:
     const: object = True
     dest: str = ""
     is_repeated: bool = False
+    is_optional: bool = False
     is_required: bool = False
     excludes: str = ""
     completes: Completion = ""
@@ -102,7 +104,8 @@ class Flag:
     def shown(self) -> str:
         """Its names and its value, as help and reference show them."""
         names = ", ".join(self.names)
-        return f"{names} {self.value or '|'.join(self.choices)}" if self.takes_value else names
+        value = self.value or "|".join(self.choices)
+        return f"{names} {f'[{value}]' if self.is_optional else value}".rstrip()
 
     @property
     def shown_default(self) -> str:

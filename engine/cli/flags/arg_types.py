@@ -12,6 +12,8 @@ from typing import Final, NoReturn
 from engine.cli.terminal.colours import COLOUR_CHOICES
 from engine.core.errors import ConfigError
 
+# Names the newest session of a folder.
+LAST: Final = "last"
 _UNITS: Final = {"s": 1, "m": 60, "h": 3_600}
 
 

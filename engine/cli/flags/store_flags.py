@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final, cast
 
+from engine.cli.flags.arg_types import LAST
 from engine.core.errors import SessionNotFound
 from engine.core.ids import SessionId
 from engine.session.open_store import open_store_at
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from engine.store.store_protocols import Catalogue
 
 VARIABLE: Final = "ENGINE_STORE"
-LAST: Final = "last"
 PREFIX: Final = "ses_"
 
 _PAGE_SIZE: Final = 1_000

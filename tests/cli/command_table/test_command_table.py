@@ -23,10 +23,10 @@ FLAGS = [pytest.param(spec, flag, id=f"{spec.name} {flag.name}") for spec in SPE
 VERBS = frozenset(
     re.findall(
         r"\w+",
-        """add allow approve ask attach cancel check change compact continue convert copy delete deny describe draw edit end
-    exit export fail find fork give import include keep limit list listen log make move name open overwrite pass print
+        """accept add allow approve ask attach cancel check choose change compact continue convert copy delete deny describe draw edit end
+    exit export fail find fork give import include keep let limit list listen log make move name open overwrite pass print
     prune read redo rename repair replace require restore resume revoke run save search see select send serve set show
-    skip start stop stream summarise take test trust undo use wait watch work write""",
+    skip start stop stream summarise switch take test trust undo use wait watch work write""",
     )
 )
 
@@ -99,7 +99,7 @@ def literals() -> dict[Path, frozenset[str]]:
         if path != Path(__file__):
             nodes = ast.walk(ast.parse(path.read_text("utf-8")))
             texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
-            found[path] = frozenset(word.partition("=")[0] for text in texts for word in text.split())
+            found[path] = frozenset(word for text in texts for word in re.findall(r"-{0,2}\w[\w-]*", text))
     return found
 
 

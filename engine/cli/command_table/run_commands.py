@@ -1,0 +1,125 @@
+"""`engine run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, get_args
+
+from engine.cli.command_table.command_list import summary
+from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
+from engine.cli.command_table.shared_flags import CWD
+from engine.cli.command_table.turn_flags import (
+    COLOR,
+    LIMIT_FLAGS,
+    MODEL_FLAGS,
+    PERMISSION_FLAGS,
+    SANDBOX_FLAGS,
+    SESSION_FLAGS,
+)
+from engine.cli.flags.arg_types import whole
+from engine.cli.task.standard_input import MAX_BYTES, StdinPolicy
+from engine.cli.terminal.exit_codes import MEANINGS
+from engine.cli.turn.run_record import OutputMode
+
+_INPUT: Final = FlagGroup(
+    "input",
+    (
+        Flag(
+            names=("--attach",),
+            value="FILE",
+            help="add a file to the task",
+            detail="Text, a folder's listing, an image, a PDF or audio. @FILE in the task does the same, @FILE:10-40 adds these "
+            "lines, and \\@ is an ordinary @.",
+            example="--attach README.md",
+            is_repeated=True,
+            completes="file",
+        ),
+        Flag(
+            names=("--stdin",),
+            choices=get_args(StdinPolicy),
+            default="auto",
+            help="choose how standard input joins the task",
+            detail="auto: a pipe that sends nothing for 10 seconds is ignored. wait: wait for it. skip: do not read it.",
+            example="--stdin skip",
+        ),
+        Flag(
+            names=("--stdin-max",),
+            value="BYTES",
+            help="accept at most so many bytes of standard input",
+            parse=whole(1),
+            default=MAX_BYTES,
+            example="--stdin-max 1000000",
+        ),
+        CWD,
+    ),
+)
+
+_OUTPUT: Final = FlagGroup(
+    "output",
+    (
+        Flag(
+            names=("--output",),
+            choices=get_args(OutputMode),
+            default="text",
+            help="choose what standard output carries",
+            detail="text: the answer. json: one object at the end. stream-json: each event as a line of JSON, and that object "
+            "last.",
+            example="--output json",
+        ),
+        Flag(
+            names=("--json",),
+            help="print events as lines of JSON: --output stream-json",
+            const="stream-json",
+            dest="output",
+            default="text",
+        ),
+        Flag(names=("--stream",), help="write the answer as it comes, also into a pipe"),
+        Flag(
+            names=("-o", "--output-file"),
+            value="FILE",
+            help="write the answer, or the object, to FILE as well",
+            parse=Path,
+            example="--output-file answer.txt",
+            completes="file",
+        ),
+        COLOR,
+        Flag(names=("-q", "--quiet"), help="print nothing but the answer and errors"),
+        Flag(
+            names=("--no-input",),
+            help="ask nothing: deny what would be asked",
+            detail="--unattended chooses what is denied.",
+        ),
+        Flag(
+            names=("--deny-ok",),
+            help="exit with 0 if the task completed though calls were denied",
+        ),
+    ),
+)
+
+RUN: Final = CommandSpec(
+    name="run",
+    help=summary("run"),
+    description="Give the agent a task and watch it work. Ctrl-C cancels it and leaves nothing running. The session is saved: "
+    "--continue continues it. Standard output gets the answer and nothing else.",
+    run="engine.cli.run:main",
+    arguments=(
+        Argument(
+            name="task",
+            count="optional",
+            help="what to do; - or nothing reads it from standard input",
+            detail="/NAME is one of your custom commands. Without a task, --continue and "
+            "--resume resume a turn that was waiting for an answer when its process ended.",
+            completes="file",
+        ),
+        Argument(name="words", label="WORD", count="any", help="arguments of the custom command", completes="file"),
+    ),
+    groups=(_INPUT, _OUTPUT, LIMIT_FLAGS, SESSION_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
+    notes=("While the agent works, a line that you type is sent to the model.",),
+    exit_codes=MEANINGS,
+    sample='"fix the failing test"',
+    examples=(
+        ('run "fix the failing test"', "give it a task in this folder"),
+        ('run --continue "now the other one"', "go on in the same session"),
+        ('run --output json --no-input "review the last commit"', "use it in a script"),
+    ),
+)
