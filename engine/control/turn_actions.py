@@ -25,8 +25,9 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, RequestId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
+from engine.journal.closing_events import CRASHED
 from engine.journal.lookup import find_answer
-from engine.journal.state import Retry
+from engine.journal.state import Retry, SessionState
 from engine.nursery.parkable import check_not_parked
 from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import LARGEST, attachment
@@ -44,6 +45,8 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
     "always": "granted",
     "reject": "refused",
 }
+# What the model reads when a person resumes a turn that a crash has ended: nothing is run again by itself.
+_CONTINUE: Final = "Continue where you left off: the engine's process ended while you were working."
 
 
 @final
@@ -65,7 +68,7 @@ class TurnActions:
             "queue.remove": cast("Handler", self.remove_input),
             "steer": cast("Handler", partial(self.steer, by=by)),
             "cancel": cast("Handler", partial(self.cancel, by=by)),
-            "resume": cast("Handler", self.resume),
+            "resume": cast("Handler", partial(self.resume, by=by)),
             "wait": cast("Handler", self.wait),
             "permission.reply": cast("Handler", partial(self.reply, by=by)),
             "question.answer": cast("Handler", partial(self.answer, by=by)),
@@ -149,10 +152,22 @@ class TurnActions:
             return tu.CancelResult(state="over")
         raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
 
-    async def resume(self, params: tu.ResumeParams) -> tu.ResumeResult:
-        """Go on with a parked turn. A checkpoint."""
+    async def resume(self, params: tu.ResumeParams, by: str = "") -> tu.ResumeResult:
+        """Go on: with a parked turn, after a crash with a new one, or with queued input. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
-        seq = session.state.seq
+        state, input_id = session.state, InputId(params.key)
+        if _seq_of(session, input_id) or _is_crashed(state):
+            turn = self._engine.start_turn(session, _CONTINUE, input_id=input_id, by=by)
+            await self._make_durable(session, input_id)
+            return tu.ResumeResult(turn_id=turn.id, seq=_seq_of(session, input_id))
+        seq = state.seq
+        # What was queued waits after a turn that was cancelled.
+        live = live_session(session)
+        if live.active is None and live.input.next_queued() is not None:
+            live.input.start_queued_turn()
+            started = live_session(session).active
+            if started is not None:
+                return tu.ResumeResult(turn_id=started.journal.turn_id, seq=seq)
         return tu.ResumeResult(turn_id=self._engine.resume_turn(session).id, seq=seq)
 
     async def wait(self, params: tu.WaitParams) -> tu.WaitResult:
@@ -275,3 +290,9 @@ def _end_of(record: SessionRecord, turn_id: str) -> TurnEnded | None:
 
 def _ends(event: object, turn_id: str) -> bool:
     return isinstance(event, TurnEnded) and event.turn_id == turn_id
+
+
+def _is_crashed(state: SessionState) -> bool:
+    """Return whether the last turn of a session was ended by a crash, and nothing has begun since."""
+    last = state.last_result
+    return state.turn is None and last is not None and (last.stop_reason, last.detail) == ("aborted", CRASHED)

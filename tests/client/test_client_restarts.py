@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import socket
 import time
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-from subprocess import Popen
 
-import attrs
 import pytest
 import trio
 
@@ -20,50 +16,9 @@ from engine.core.errors import RequestNotFound, TurnParked
 from engine.core.events import PermissionAsked, TextDelta, TurnEnded, TurnStarted
 from engine.journal.state import Resync
 from tests.support.client_world import items_until
-from tests.support.processes import python_process, read_line
+from tests.support.killed_server import killed_server
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
-
-
-@attrs.define
-class KilledServer:
-    """A server process that can be killed and started again, at the same place."""
-
-    folder: Path
-    port: int
-    stack: ExitStack
-    process: Popen[str] | None = None
-    url: str = ""
-    token: str = ""
-    started: float = 0.0
-
-    def start(self) -> None:
-        arguments = [
-            "-m",
-            "tests.support.served_process",
-            str(self.folder / "s.db"),
-            str(self.folder / "run"),
-            str(self.port),
-        ]
-        self.process = self.stack.enter_context(python_process(*arguments))
-        self.url, self.token = read_line(self.process), read_line(self.process)
-        self.started = time.monotonic()
-
-    def kill(self) -> None:
-        assert self.process is not None
-        self.process.kill()
-        self.process.wait()
-
-
-@asynccontextmanager
-async def killed_server(folder: Path) -> AsyncGenerator[KilledServer]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with ExitStack() as stack, trio.fail_after(100):
-        server = KilledServer(folder, port, stack)
-        await trio.to_thread.run_sync(server.start)
-        yield server
 
 
 async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str) -> None:

@@ -218,6 +218,45 @@ async def test_d6_lost_prompt_is_found_again(tmp_path: Path) -> None:
             assert len(session.inputs.waiting) == 1
 
 
+async def test_resume_continues_after_a_crash(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with served(tmp_path, model=scripted(ENDLESS), tools=[look, wait_forever], store=store) as server:
+        session_id = SessionId(await leave_after(server, tmp_path, 12))
+        left = MemoryStore(epoch=store.epoch)
+        for event in await store.load(session_id):
+            left.put(event)
+    async with served(tmp_path, store=left) as server, server.unix() as client:
+        await client.hello("ada")
+        turn_id = (await client.result("resume", session_id=session_id, key="r1"))["turn_id"]
+        waited = await client.result("wait", session_id=session_id, turn_id=turn_id, timeout=30)
+        assert waited["result"]["stop_reason"] == "completed"
+        # Once more is the same turn, and another one has nothing to go on with.
+        assert (await client.result("resume", session_id=session_id, key="r1"))["turn_id"] == turn_id
+        refused = await client.call("resume", session_id=session_id, key="r2")
+        assert refused["error"]["data"]["kind"] == "nothing_to_do"
+        session = await server.engine.open_session(session_id)
+        assert check_transcript(session.state.transcript) == []
+        assert [event.result.stop_reason for event in session.events() if isinstance(event, TurnEnded)] == [
+            "aborted",
+            "completed",
+        ]
+
+
+async def test_resume_starts_what_was_queued(tmp_path: Path) -> None:
+    async with served(tmp_path, model=scripted(ENDLESS), tools=[look, wait_forever]) as server, server.unix() as client:
+        await client.hello("ada")
+        session_id = await client.new_session(tmp_path)
+        first = (await client.result("prompt", session_id=session_id, text="Go", key="p1"))["turn_id"]
+        await client.result("queue", session_id=session_id, text="Then", key="q1")
+        await client.result("cancel", session_id=session_id, turn_id=first)
+        await client.result("wait", session_id=session_id, turn_id=first, timeout=30)
+        second = (await client.result("resume", session_id=session_id, key="r1"))["turn_id"]
+        assert second != first
+        head = (await client.result("session.get", session_id=session_id))["head"]
+        assert (head["turn"], head["queue"]) == ({"turn_id": second, "input_id": "q1"}, [])
+        await client.result("cancel", session_id=session_id, turn_id=second)
+
+
 async def test_t11_killed_while_lingering_is_a_crash(tmp_path: Path) -> None:
     """Nothing of the wait is in the record: the turn is closed as after any crash, and the session goes on."""
     store = MemoryStore()

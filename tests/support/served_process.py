@@ -1,6 +1,6 @@
-"""A process that serves sessions with a scripted model: `python -m tests.support.served_process STORE FOLDER PORT`.
+"""A process that serves sessions with a scripted model: `python -m tests.support.served_process STORE FOLDER PORT WORK`.
 
-It prints its address and token, and answers each prompt slowly, with a question for permission in between if it says so.
+It prints its address and token, and answers each prompt slowly, with a question for permission in between if it says so, and a call that runs for WORK seconds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,13 @@ from engine.testing import FakeTools, ScriptedProvider
 from engine.testing.script import call, done, spread, text
 
 
-async def main(store: str, folder: str, port: str) -> None:
+async def main(store: str, folder: str, port: str, work: str) -> None:
     script = [
-        [*spread(text("Let me look at it.", pieces=20), 0.02), *call("work", {"seconds": 0.1}, id="1"), *done("calls")],
+        [
+            *spread(text("Let me look at it.", pieces=20), 0.02),
+            *call("work", {"seconds": float(work)}, id="1"),
+            *done("calls"),
+        ],
         [*spread(text("All of it is done.", pieces=20), 0.02), *done()],
     ] * 50
     async with (
@@ -32,4 +36,5 @@ async def main(store: str, folder: str, port: str) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], sys.argv[2], sys.argv[3])
+    _, store, folder, port, work = sys.argv
+    trio.run(main, store, folder, port, work)

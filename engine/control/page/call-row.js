@@ -36,10 +36,11 @@ export class CallRow {
     const { call } = this;
     const isWaiting = this.context.isAsked(call.id);
     const isEnding = this.context.isEnding(call.turnId);
-    const key = `${call.rev} ${isWaiting} ${isEnding}`;
+    const isStopped = this.context.isStopped();
+    const key = `${call.rev} ${isWaiting} ${isEnding} ${isStopped}`;
     if (key === this.rev) return;
     this.rev = key;
-    this.state = callState(call, { isWaiting, isEnding });
+    this.state = callState(call, { isWaiting, isEnding, isStopped });
     this.node.className = `call tone-${this.state.tone}`;
     if (this.shownIcon !== this.state.icon) replace(this.mark, icon((this.shownIcon = this.state.icon)));
     setText(this.name, oneLine(call.tool || "…", 60));
@@ -65,7 +66,8 @@ export class CallRow {
     }
     if (!call.settlement && call.state === "running" && call.progress) facts.push(oneLine(call.progress, 60));
     if (state.text) facts.push(state.text);
-    if (started) {
+    // When a crash has cut it off is not known.
+    if (started && !this.context.isStopped() && call.settlement?.reason !== "interrupted_by_crash") {
       const seconds = (settled ?? this.context.now()) - started;
       if (settled ? seconds >= 0.1 : seconds >= 1) facts.push(duration(seconds));
     }

@@ -161,6 +161,7 @@ export class Composer {
     const text = this.field.value.trim();
     const attachments = this.attachments.filter((each) => each.state === "ready");
     if (this.attachments.some((each) => each.state === "uploading")) return replace(this.failure, problem("Wait until the files are uploaded."));
+    if (!text && !attachments.length && this.context.retryAt()) return this.context.skipWait();
     if ((!text && !attachments.length) || !this.context.mayChange()) return undefined;
     const mode = this.mode === "prompt" ? "prompt" : (wanted ?? this.mode);
     const entry = {
@@ -226,7 +227,7 @@ export class Composer {
   }
 
   update() {
-    const { turn, isParked, isEnding, isRunning } = this.context.live();
+    const { turn, isParked, isInterrupted, isEnding, isRunning } = this.context.live();
     const mayChange = this.context.mayChange();
     const hasText = this.field.value.trim() !== "" || this.attachments.some((each) => each.state === "ready");
     const mode = this.mode;
@@ -238,7 +239,8 @@ export class Composer {
     this.queueButton.hidden = mode !== "steer" || !hasText;
     this.sendButton.disabled = !hasText || !mayChange;
     setText(this.sendButton.lastChild, mode === "steer" ? "Send now" : mode === "queue" ? "Queue" : "Send");
-    const placeholder = isParked ? "The turn is parked: resume it first" : isRunning ? "Write to the model while it works" : "What should be done?";
+    const parked = isInterrupted ? "The turn was interrupted: resume it, or write what to do next" : "The turn is parked: resume it first";
+    const placeholder = isParked ? parked : isRunning ? "Write to the model while it works" : "What should be done?";
     if (this.field.placeholder !== placeholder) this.field.placeholder = placeholder;
     setText(this.hint, this.context.hint());
     this.#drawChips();
@@ -292,22 +294,24 @@ export class Composer {
 
   #drawQueue() {
     const queue = this.context.queue();
+    // After a turn that was cancelled, what is queued waits until somebody says so.
+    const waiting = this.context.live().turn || !this.context.mayChange() ? null : queue.find((entry) => entry.mode === "queue");
     this.queued.hidden = queue.length === 0;
     reconcile(
       this.queued,
       queue.map((entry) => entry.input_id),
       () => h("li", { class: "queued-entry" }),
-      (node, id) => this.#drawQueued(node, queue.find((entry) => entry.input_id === id)),
+      (node, id) => this.#drawQueued(node, queue.find((entry) => entry.input_id === id), waiting?.input_id === id),
     );
   }
 
-  #drawQueued(node, entry) {
+  #drawQueued(node, entry, isNext) {
     // What the user wrote: the model gets a message for the running turn with words of the engine around it.
     const text = entry.message.display ?? entry.message.parts.filter((part) => part.type === "text").map((part) => part.text).join("\n");
-    if (node.dataset.text === text && node.dataset.mode === entry.mode) return;
-    node.dataset.text = text;
-    node.dataset.mode = entry.mode;
-    const what = entry.mode === "steer" ? "At the next step" : "Next turn";
+    const key = JSON.stringify([text, entry.mode, isNext]);
+    if (node.dataset.drawn === key) return;
+    node.dataset.drawn = key;
+    const what = isNext ? "Waits" : entry.mode === "steer" ? "At the next step" : "Next turn";
     const remove = async (isEdit) => {
       try {
         const { removed } = await this.context.session.call("queue.remove", { input_id: entry.input_id });
@@ -321,6 +325,7 @@ export class Composer {
       node,
       h("span", { class: "queued-what" }, what),
       h("span", { class: "queued-text" }, oneLine(text, 200) || "(files only)"),
+      isNext ? button("Send now", { icon: "send", kind: "quiet small", onClick: () => this.context.resume() }) : "",
       button("Edit", { icon: "pencil", iconOnly: true, kind: "quiet small", title: "Take it back into the field", onClick: () => remove(true) }),
       button("Remove", { icon: "bin", iconOnly: true, kind: "quiet small", onClick: () => remove(false) }),
     );

@@ -8,7 +8,7 @@ import { icon } from "./icons.js";
 import { mediaNode } from "./media.js";
 import { oneLine, visible } from "./text.js";
 import { button, copyButton } from "./widgets.js";
-import { answerText, endOf } from "./words.js";
+import { answerText, endOf, isCut } from "./words.js";
 
 const when = (item) => (item.time ? h("time", { class: "when", title: dateTime(item.time) }, clock(item.time)) : null);
 
@@ -195,8 +195,10 @@ class EndRow {
     this.context = context;
     const { result } = item;
     const { text, tone } = endOf(result, item.ending, context.ownName);
+    this.isCut = isCut(result, item.ending);
     const facts = [
-      item.started && item.time ? duration(item.time - item.started) : "",
+      // When it was cut off is not known: its end was written by the next engine.
+      item.started && item.time && !this.isCut ? duration(item.time - item.started) : "",
       result.steps > 1 ? count(result.steps, "step") : "",
       result.usage ? `${tokens(result.usage.input + result.usage.cache_read + result.usage.cache_write + result.usage.output)} tokens` : "",
       cost(result.cost),
@@ -208,11 +210,12 @@ class EndRow {
     const lost = result.durable === false ? h("p", { class: "end-detail tone-bad" }, "The store did not confirm this turn: it may be lost on a restart.") : null;
     this.copy = copyButton(() => context.answerOf(item.turnId), "Copy answer");
     this.undo = button("Undo this turn", { icon: "undo", kind: "quiet small", onClick: () => context.undo() });
+    this.resume = button("Continue", { icon: "open", kind: "quiet small", title: "Let the model go on where it stopped", onClick: () => context.resume() });
     this.changes = button("Changes", { icon: "diff", kind: "quiet small", onClick: () => context.showChanges(item.turnId) });
     this.node = h(
       "article",
       { class: `row row-end tone-${tone}`, "aria-label": "End of the turn" },
-      h("p", { class: "end-line" }, icon(mark), h("b", {}, text), h("span", { class: "end-facts" }, facts.join(" · ")), h("span", { class: "end-actions" }, this.copy, this.changes, this.undo)),
+      h("p", { class: "end-line" }, icon(mark), h("b", {}, text), h("span", { class: "end-facts" }, facts.join(" · ")), h("span", { class: "end-actions" }, this.resume, this.copy, this.changes, this.undo)),
       detail,
       reset,
       lost,
@@ -225,6 +228,7 @@ class EndRow {
     const isLast = context.isLastEnd(item);
     this.copy.hidden = !context.answerOf(item.turnId);
     this.undo.hidden = !isLast || !context.mayChange();
+    this.resume.hidden = !this.isCut || !isLast || !context.mayChange();
     this.changes.hidden = item.isUndone || !context.changedFiles(item.turnId);
   }
 
@@ -245,6 +249,7 @@ class NoteRow {
     this.node.classList.toggle("is-undone", Boolean(item.isUndone));
     replace(this.icon, icon(item.level === "warning" ? "warning" : this.#icon()));
     replace(this.body, ...this.#contents());
+    this.tick();
   }
 
   #icon() {
@@ -263,11 +268,14 @@ class NoteRow {
       const text = `Something large is left out here (${oneLine(item.elided.of, 40)}, ${bytes(item.elided.bytes)}).`;
       return [h("p", {}, text, " ", button("Load it", { kind: "quiet small", onClick: () => context.loadElided(item.elided) }))];
     }
+    this.retry = item.retryAt ? button("Retry now", { icon: "retry", kind: "quiet small", onClick: () => context.skipWait() }) : null;
     const heading = item.heading ? h("b", {}, visible(item.heading)) : null;
-    return [h("p", {}, heading, heading && item.text ? ": " : "", heading ? visible(item.text) : sentence(item.text)), item.detail ? h("p", { class: "hint" }, h("code", {}, oneLine(item.detail, 300))) : null].filter(Boolean);
+    return [h("p", {}, heading, heading && item.text ? ": " : "", heading ? visible(item.text) : sentence(item.text), " ", this.retry ?? ""), item.detail ? h("p", { class: "hint" }, h("code", {}, oneLine(item.detail, 300))) : null].filter(Boolean);
   }
 
-  tick() {}
+  tick() {
+    if (this.retry) this.retry.hidden = this.context.retryAt?.() !== this.item.retryAt;
+  }
 }
 
 /** Messages of the engine begin small, so that they can follow something; here they stand alone. */

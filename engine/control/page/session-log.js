@@ -64,6 +64,11 @@ export class SessionLog {
     return Boolean(this.family.head?.parked && this.state && this.state.seq <= this.family.head.seq && this.turn);
   }
 
+  /** A turn that a crash has cut off, and that no engine has ended yet. */
+  get isInterrupted() {
+    return this.isParked && this.status.type !== "waiting";
+  }
+
   /** Follow the session until `close`. */
   async run() {
     for await (const received of this.session.watch({ signal: this.abort.signal, tail: 1, elide: ELIDE })) {

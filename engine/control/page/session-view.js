@@ -131,8 +131,8 @@ export class SessionView {
   }
 
   live() {
-    const { turn, isParked, ending } = this.log;
-    return { turn, isParked, isEnding: Boolean(ending && turn), isRunning: Boolean(turn && !isParked) };
+    const { turn, isParked, isInterrupted, ending } = this.log;
+    return { turn, isParked, isInterrupted, isEnding: Boolean(ending && turn), isRunning: Boolean(turn && !isParked) };
   }
 
   queue() {
@@ -143,6 +143,7 @@ export class SessionView {
     if (!this.isLive()) return "No connection: what you write is kept";
     if (this.app.role === "read") return "This key may only read";
     if (this.isElsewhere()) return "Another engine has this session open";
+    if (this.retryAt()) return "Enter retries now";
     return this.live().isRunning ? "Enter sends to this turn, Ctrl+Enter queues" : "Enter sends, Shift+Enter for a new line";
   }
 
@@ -155,7 +156,18 @@ export class SessionView {
   }
 
   isRunning(turnId) {
-    return turnId === this.log.turn || turnId === null;
+    return (turnId === this.log.turn && !this.isStopped()) || turnId === null;
+  }
+
+  /** Whether the turn is open, and no engine runs it. */
+  isStopped() {
+    return this.log.isParked && !this.isElsewhere();
+  }
+
+  /** When a request that has failed is sent again; null: none waits for that, or it can't be sent from here. */
+  retryAt() {
+    const { status } = this.log;
+    return status.type === "retry" && status.next_at > this.now() && this.mayChange() ? status.next_at : null;
   }
 
   isFirstOfTurn(item) {
@@ -208,7 +220,7 @@ export class SessionView {
     if (!call.child) {
       return button("Show what the sub-agent did", { kind: "quiet", icon: "open", onClick: () => this.#try(() => this.log.loadChild(call, sessionId)) });
     }
-    const nested = { ...bound(this, ["now", "width", "mayAnswer", "isAsked", "isEnding", "childNode", "readOutput", "showChanges", "loadElided"]) };
+    const nested = { ...bound(this, ["now", "width", "mayAnswer", "isAsked", "isEnding", "isStopped", "childNode", "readOutput", "showChanges", "loadElided"]) };
     const items = call.child.items.filter(isShown);
     Object.assign(nested, {
       version: this.version,
@@ -242,6 +254,11 @@ export class SessionView {
 
   resume() {
     return this.#try(() => this.session.resume());
+  }
+
+  /** Send a request that has failed again now. */
+  skipWait() {
+    return this.#try(() => this.session.call("skip_wait", { turn_id: this.log.turn }));
   }
 
   toEnd() {
@@ -409,7 +426,7 @@ export class SessionView {
 
   #changed(item) {
     if (item?.type === "turn_started" && item.path?.length === 1) announceTurn("start");
-    if (item?.type === "turn_ended" && item.path?.length === 1) announceTurn("end", endOf(item.result, null).text);
+    if (item?.type === "turn_ended" && item.path?.length === 1) announceTurn("end", endOf(item.result, item.ending).text);
     if (item?.type === "step_ended" || item?.type === "resync" || item?.type === "compaction_ended") this.#measure();
     if (item?.type === "turn_ended" || item?.type === "turn_undone") this.panel.outdate();
     if (item?.type === "text_delta" && item.path?.length === 1) speak(item);
@@ -507,8 +524,7 @@ export class SessionView {
     const { log } = this;
     const row = this.app.rowOf(this.session.id);
     const { ending, isParked: parked } = log;
-    const isInterrupted = !log.turn && row?.status === "interrupted";
-    const state = statusText(isInterrupted ? { type: "interrupted" } : log.status, { now: this.now(), ending: log.turn ? ending : null, parked, row });
+    const state = statusText(log.status, { now: this.now(), ending: log.turn ? ending : null, parked, interrupted: log.isInterrupted, row });
     if (this.statusKey !== state.key) {
       this.statusKey = state.key;
       this.status.className = `status status-${state.key}`;

@@ -226,7 +226,7 @@ const HANDLERS = {
     const turn = line.turnOf(event.turn_id);
     line.turn = null;
     line.retry = null;
-    line.add("end", `end-${event.turn_id}`, event, { result: event.result, started: turn.started, ending: turn.ending });
+    line.add("end", `end-${event.turn_id}`, event, { result: event.result, started: turn.started, ending: event.ending ?? turn.ending });
     for (const item of turn.items) {
       if (item.kind === "assistant" && !item.done) {
         item.done = true;
@@ -247,7 +247,7 @@ const HANDLERS = {
   },
   retry_scheduled: (line, event) => {
     line.retry = event;
-    line.note(event, event.message, { level: "warning", heading: `The request failed; retry ${event.attempt}`, until: event.next_at });
+    line.note(event, event.message, { level: "warning", heading: `The request failed; retry ${event.attempt}`, retryAt: event.next_at });
   },
   model_switched: (line, event) => {
     line.note(event, `The model is ${event.model} from the next turn on`);

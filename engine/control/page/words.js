@@ -32,12 +32,16 @@ const STOPPED = new Set(["aborted", "permission_rejected", "step_limit", "token_
 /** Return how a turn ended: the words, and whether that is good, neutral or bad. */
 export function endOf(result, ending, ownName = "") {
   const reason = result.stop_reason;
+  if (isCut(result, ending)) return { text: "Interrupted", tone: "neutral" };
   const by = reason === "aborted" && ending?.by && ending.by !== ownName ? ` by ${oneLine(ending.by, 40)}` : "";
   const during = { streaming: " while the model answered", tools: " while tools ran", waiting: " while it waited for an answer" };
   const where = reason === "aborted" ? (during[result.during] ?? "") : "";
   const tone = CALM.has(reason) ? "good" : STOPPED.has(reason) ? "neutral" : "bad";
   return { text: `${STOP_REASONS[reason] ?? reason}${by}${where}`, tone };
 }
+
+/** Whether a turn was cut off, by a crash of its engine: nobody has cancelled it. */
+export const isCut = (result, ending) => result.stop_reason === "aborted" && !ending;
 
 const ABORTS = {
   cancelled: "cancelled",
@@ -46,7 +50,7 @@ const ABORTS = {
 };
 
 /** Return the state of a call in a word or two, and the icon that goes with it. */
-export function callState(call, { isWaiting = false, isEnding = false } = {}) {
+export function callState(call, { isWaiting = false, isEnding = false, isStopped = false } = {}) {
   const { settlement } = call;
   if (settlement) {
     if (settlement.reason === "interrupted_by_crash") return { text: "cut off by a crash: outcome unknown", tone: "bad", icon: "warning" };
@@ -59,6 +63,7 @@ export function callState(call, { isWaiting = false, isEnding = false } = {}) {
   if (call.state === "delivered" || call.state === "settled") return { text: "its result is large, and not loaded", tone: "neutral", icon: "done" };
   if (isEnding) return { text: "stopping", tone: "warn", icon: "ending" };
   if (isWaiting) return { text: "waits for your answer", tone: "warn", icon: "waiting" };
+  if (isStopped) return { text: "interrupted", tone: "neutral", icon: "interrupted" };
   if (call.state === "running") return { text: "running", tone: "accent", icon: "busy" };
   if (call.state === "queued") return { text: "queued", tone: "neutral", icon: "queued" };
   return { text: "receiving", tone: "neutral", icon: "queued" };
@@ -151,7 +156,8 @@ export function parsed(text) {
 }
 
 /** Return the states of a session as people say them, with an icon for each. */
-export function statusText(status, { now, ending = null, parked = false, row = null } = {}) {
+export function statusText(status, { now, ending = null, parked = false, interrupted = false, row = null } = {}) {
+  if (interrupted) return statusText({ type: "interrupted" }, { row });
   if (row?.holder === "elsewhere") return { key: "elsewhere", icon: "elsewhere", text: "Open in another engine" };
   if (parked) return { key: "parked", icon: "parked", text: "Parked: waits for an answer" };
   if (ending) {

@@ -160,7 +160,7 @@ METHODS: Final[Mapping[str, Method]] = {
             "resume",
             tu.ResumeParams,
             tu.ResumeResult,
-            "Go on with a parked turn.",
+            "Go on: with a parked turn, with a new turn after one that a crash has ended, or with what is queued.",
             "full",
             (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
         ),

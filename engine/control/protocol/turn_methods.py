@@ -190,7 +190,7 @@ class CancelResult:
 
 @attrs.frozen(kw_only=True)
 class ResumeParams(SessionParams):
-    """A parked turn to go on with.
+    """A session to go on with: its turn is parked or was ended by a crash, or input is queued in it.
 
     Attributes:
         key: makes repeating the request safe.
@@ -204,7 +204,7 @@ class ResumeResult:
     """The turn goes on.
 
     Attributes:
-        turn_id: the turn.
+        turn_id: the parked turn, or the new one.
         seq: the last event before it.
     """
 

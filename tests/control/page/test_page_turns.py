@@ -10,7 +10,8 @@ import trio
 
 from engine.agents import AgentConfig
 from engine.config.config import Config
-from engine.testing.script import Pause, call, done, reasoning, text
+from engine.core.errors import RateLimited
+from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agent, Agents
 from engine.tools.builtin.task_jobs import task_tools
@@ -289,6 +290,49 @@ async def test_parked_turn_is_resumed(tmp_path: Path, browser_address: str) -> N
         await page.wait("document.querySelector('.status').textContent === 'Idle'")
         await page.wait("!document.querySelector('.composer-buttons .danger').checkVisibility()")
         assert (shown.project / "made").exists()
+
+
+FACTS = "document.querySelector('.call-facts')?.textContent"
+
+
+async def test_queued_message_is_sent_after_a_cancel(tmp_path: Path, browser_address: str) -> None:
+    script = [
+        [*text("I wait."), *call("bash", {"command": "sleep 300"}, id="c1"), *done("calls")],
+        [*text("And then this."), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Wait.")
+        await page.wait(f"{FACTS}?.includes('running')")
+        await page.click(".composer-field")
+        await page.type("Then that.")
+        await page.key("Control+Enter")
+        await page.wait("document.querySelector('.queued-entry')")
+        assert not await page.js("document.querySelector('.queued').innerText.includes('Send now')")
+        await page.key("Control+.")
+        await page.text("Cancelled while tools ran")
+        await page.click(".queued-entry button", "Send now")
+        await page.text("And then this.")
+        await page.wait("!document.querySelector('.queued-entry')")
+
+
+async def test_retry_is_made_at_once(tmp_path: Path, browser_address: str) -> None:
+    script: list[Answer] = [
+        [Fail(RateLimited("slow down", retryable=True, retry_after=50))],
+        [*text("Here I am."), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Are you there?")
+        await page.text("Enter retries now")
+        await page.wait(
+            "[...document.querySelectorAll('button')].some((each) => each.innerText === 'Retry now' && each.checkVisibility())"
+        )
+        await page.key("Enter")
+        await page.text("Here I am.")
+        await page.gone("Retry now")
 
 
 async def test_transcript_follows_until_somebody_scrolls(tmp_path: Path, browser_address: str) -> None:

@@ -1622,7 +1622,7 @@ export interface ResultsMessage {
   results: CallResult[];
 }
 
-/** A parked turn to go on with. */
+/** A session to go on with: its turn is parked or was ended by a crash, or input is queued in it. */
 export interface ResumeParams {
   /** the session. */
   session_id: string;
@@ -1632,7 +1632,7 @@ export interface ResumeParams {
 
 /** The turn goes on. */
 export interface ResumeResult {
-  /** the turn. */
+  /** the parked turn, or the new one. */
   turn_id: string;
   /** the last event before it. */
   seq: number;
