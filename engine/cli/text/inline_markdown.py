@@ -189,9 +189,8 @@ class _Parser:
             if inner >= len(self.text):
                 self._wait(begin, depth)
             return None
-        close = self._close_of_emphasis(run, inner, end)
-        # A backtick that gets its partner later would turn what is between them into code, and the closing marker as well.
-        if close is None or ("`" in self.text[inner:close] and self._has_open_code(inner, close, end)):
+        close, is_sure = self._close_of_emphasis(run, inner, end)
+        if not is_sure:
             self._wait(begin, depth)
         if close is None:
             return None
@@ -201,30 +200,23 @@ class _Parser:
         self._add(run if self.keeps_marks else "", style)
         return close + len(run)
 
-    def _close_of_emphasis(self, run: str, inner: int, end: int) -> int | None:
-        """Return where the marker stands that closes *run*."""
+    def _close_of_emphasis(self, run: str, inner: int, end: int) -> tuple[int | None, bool]:
+        """Return where the marker is that closes *run*, and whether later text can't change that."""
         if (run, end) in self._unclosed:
-            return None
-        position = inner
+            return None, False
+        position, is_sure = inner, True
         closing = re.compile(rf"`+|\\.|{re.escape(run[0])}+")
         while (match := closing.search(self.text, position, end)) is not None:
             position = match.end()
             if match[0][0] == "`":
                 close = self._close_of_code(match[0], position, end)
+                # Its partner may come later: what is between them is code then.
+                is_sure = is_sure and close is not None
                 position = position if close is None else close + len(match[0])
             elif match[0][0] != "\\" and self._closes(match, run, inner):
-                return match.end() - len(run)
+                return match.end() - len(run), is_sure
         self._unclosed.add((run, end))
-        return None
-
-    def _has_open_code(self, inner: int, close: int, end: int) -> bool:
-        position = inner
-        while (match := _BACKTICKS.search(self.text, position, close)) is not None:
-            partner = self._close_of_code(match[0], match.end(), end)
-            if partner is None:
-                return True
-            position = partner + len(match[0])
-        return False
+        return None, False
 
     def _closes(self, match: re.Match[str], run: str, inner: int) -> bool:
         if len(match[0]) != len(run) and len(match[0]) != 3:
