@@ -122,6 +122,20 @@ def wrap_line(line: Line, width: int, *, first: Line = (), rest: Line = ()) -> l
     return rows
 
 
+def clip_line(line: Line, width: int) -> Line:
+    """Return as much of *line* as takes at most *width* columns."""
+    if line_width(line) <= width:
+        return line
+    clipped: list[Span] = []
+    for span in line:
+        for cluster in iter_graphemes(span.text):
+            width -= cell_width(cluster)
+            if width < 0:
+                return _joined(clipped)
+            clipped.append(Span(cluster, span.style))
+    return _joined(clipped)
+
+
 def _words(line: Line, width: int) -> Iterator[tuple[Style, Line]]:
     """Yield the words of *line*, each with the style of the blank before it.
 

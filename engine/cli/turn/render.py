@@ -17,6 +17,7 @@ import attrs
 from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
+from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId
 from engine.core.messages import Settlement, TextPart
@@ -77,8 +78,13 @@ class Renderer:
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
-    _is_line_open: bool = attrs.field(default=False, init=False)
+    _answer: AnswerView = attrs.field(init=False)
     _now: float = attrs.field(default=0.0, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._answer = AnswerView(
+            margin=self.margins.model, width=self.width, is_markdown=not self.plain, is_styled=self.palette.is_on
+        )
 
     def feed(self, event: ev.Durable | ev.Live | Resync) -> str:
         """Return the text that *event* adds; often none."""
@@ -153,18 +159,17 @@ class Renderer:
                 assert_never(event)
 
     def end_line(self) -> str:
-        """Return a line break if a line is open."""
-        if not self._is_line_open:
-            return ""
-        self._is_line_open = False
-        return "\n"
+        """Return the end of the line that is being written, if there is one."""
+        return self._answer.end()
 
     @property
     def status(self) -> str:
-        """The status line: the running calls; empty if there are none, or a line is open."""
+        """The status line: the text that is being written, or the running calls; empty if there is neither."""
+        if text := self._answer.preview(self._now):
+            return text
         running = [call for call in self._calls.values() if call.started is not None]
         # The status line replaces itself, which would erase a line of text that is still open.
-        if not running or self._is_line_open:
+        if not running or self._answer.is_line_open:
             return ""
         # The oldest one: users wonder about the call that takes longest.
         call = running[0]
@@ -182,11 +187,14 @@ class Renderer:
             return ""
         match event:
             case ev.TextDelta():
-                self._shown_parts.add(event.part_id)
-                return self._stream(escape_control_chars(event.text))
+                text = self._answer.feed(event.text)
+                if text:
+                    self._shown_parts.add(event.part_id)
+                return text
             case ev.PartEnded():
                 return self.end_line() if isinstance(event.part, TextPart) else ""
             case ev.PartReplaced() | ev.PartDiscarded():
+                self._answer.discard()
                 # A part without visible text needs no note.
                 if event.part_id not in self._shown_parts:
                     return ""
@@ -196,15 +204,6 @@ class Renderer:
                 return ""
             case _:
                 assert_never(event)
-
-    def _stream(self, text: str) -> str:
-        pieces: list[str] = []
-        for line in text.splitlines(keepends=True):
-            # No margin on empty lines: it would leave trailing spaces.
-            margin = "" if self._is_line_open else self.margins.model if line != "\n" else self.margins.model.rstrip()
-            pieces.append(margin + line)
-            self._is_line_open = not line.endswith("\n")
-        return "".join(pieces)
 
     # -- calls ------------------------------------------------------------------------------
 
@@ -298,9 +297,7 @@ class Renderer:
     def _note(self, text: str) -> str:
         if not text:
             return ""
-        return (
-            f"{self.end_line()}{self.margins.note}{self.symbols.note} {' '.join(escape_control_chars(text).split())}\n"
-        )
+        return f"{self._answer.break_line()}{self.margins.note}{self.symbols.note} {' '.join(escape_control_chars(text).split())}\n"
 
 
 def _summary(settlement: Settlement) -> str:

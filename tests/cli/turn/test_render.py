@@ -272,11 +272,11 @@ def test_status_shows_running_call_time_and_output() -> None:
     assert machine.status == ""
 
 
-def test_no_status_while_a_line_is_open() -> None:
+def test_status_is_the_text_while_it_is_written() -> None:
     machine = Renderer(plain=False)
     render(*asked("c", "bash", "{}"), CallStarted(call_id=CallId("c")), *said("wor")[:2], renderer=machine)
-    assert machine.status == ""
-    assert machine.end_line() == "\n"
+    assert machine.status == "wor"
+    assert machine.end_line() == "wor\n"
     assert machine.status != ""
 
 
