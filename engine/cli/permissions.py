@@ -25,7 +25,7 @@ from engine.permission.requested_rights import rights_to_judge
 from engine.permission.rules.explain import explain
 from engine.permission.rules.lint import lint
 from engine.permission.rules.profiles import PROFILES
-from engine.permission.rules.project_file import NAME, read_project_file
+from engine.permission.rules.project_file import project_files
 from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdict_adjustments import OPAQUE
@@ -203,9 +203,8 @@ def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config, choice:
     ]
     if config.source:
         lines.append(f"yours    {escape_control_chars(config.source)}")
-    if root and read_project_file(root):
-        how = "trusted" if files.trust.is_trusted(root) else "not trusted: only its deny and ask rules count"
-        lines.append(f"its own  {escape_control_chars(f'{root}/{NAME}')} ({how})")
+    if root:
+        lines += _own_files(cwd, root, files)
     for layer in policy.ruleset(cwd).layers:
         # The defaults are long and the same everywhere; `explain` shows them where they decide.
         if layer.name != "defaults" and layer.rules:
@@ -222,6 +221,13 @@ def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config, choice:
         for grant in _project_grants(policy, cwd)
     ]
     return "\n".join(lines) + "\n"
+
+
+def _own_files(cwd: str, root: str, files: UserFiles) -> list[str]:
+    """Return a line for each configuration file of the project."""
+    paths = [path for path in project_files(cwd, root) if os.path.lexists(path)]
+    how = "trusted" if paths and files.trust.is_trusted(root) else "not trusted: only its deny and ask rules count"
+    return [f"its own  {escape_control_chars(path)} ({how})" for path in paths]
 
 
 def _as_json(policy: Policy, cwd: str, choice: BackendChoice) -> str:

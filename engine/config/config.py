@@ -16,6 +16,7 @@ from engine.config.builtin_agents import BUILT_IN
 from engine.config.formatter_config import FileProgram
 from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
+from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
@@ -200,6 +201,7 @@ class Config(Value):
         checkers: programs that check a file after a tool has changed it.
         profile: the permission profile, for calls that no rule matches; None: not set.
         rules: the permission rules.
+        rule_layers: the permission rules of other files, and the administrator's limits.
         sandbox: the sandbox for commands; None: no sandbox.
         programs: how programs read their arguments, by name, in the form that
             `engine.permission.programs.program_registry` expects.
@@ -220,6 +222,7 @@ class Config(Value):
     checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
+    rule_layers: RuleLayers = RuleLayers()
     sandbox: Sandbox | None = None
     programs: Mapping[str, object] | None = None
     instructions: Instructions = attrs.field(factory=Instructions)

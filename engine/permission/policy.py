@@ -17,6 +17,7 @@ from typing import Final
 import attrs
 import trio
 
+from engine.config.rule_layers import RuleLayers
 from engine.core.errors import ConfigError
 from engine.core.events import Offer, Right
 from engine.core.ids import SessionId, TurnId
@@ -37,7 +38,7 @@ from engine.permission.grants.grants import Grant, GrantOrigin, Grants
 from engine.permission.project_root import find_project_root
 from engine.permission.requested_rights import granted_rights, is_any_file, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
-from engine.permission.rules.profiles import DEFAULT, defaults
+from engine.permission.rules.profiles import DEFAULT, defaults, require_profile
 from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.wildcard import Wildcard
@@ -79,10 +80,11 @@ class Policy:
         profile: the defaults.
         user: the rules of the user's configuration.
         host: the rules of the program that embeds the engine; they come after the user's.
+        layers: the rules of further files, and the administrator's limits.
         home: the user's home folder.
         grants: what was allowed for longer than one call.
-        load_project_rules: reads the rules of a project's own file; of an untrusted project only those that deny or
-            ask. It blocks.
+        load_project_rules: reads the rules of a project's own files for a folder and the project's root; of an untrusted
+            project only those that deny or ask. It blocks.
         file: stores the grants for projects; None: they end with the engine.
         now: the time, in seconds since the epoch.
     """
@@ -90,9 +92,10 @@ class Policy:
     profile: str = DEFAULT
     user: tuple[Rule, ...] = ()
     host: tuple[Rule, ...] = ()
+    layers: RuleLayers = RuleLayers()
     home: str = attrs.field(factory=lambda: followed(str(Path("~").expanduser())))
     grants: Grants = attrs.Factory(lambda self: Grants(self.home), takes_self=True)
-    load_project_rules: Callable[[str], tuple[Rule, ...]] = load_project_rules
+    load_project_rules: Callable[[str, str], tuple[Rule, ...]] = load_project_rules
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
     _defaults: Layer = attrs.field(init=False)
@@ -108,16 +111,17 @@ class Policy:
     _saved: frozenset[str] = attrs.field(default=frozenset(), init=False)
 
     def __attrs_post_init__(self) -> None:
+        require_profile(self.profile, self.layers.widest_profile)
         self._defaults = defaults(self.profile)
         self._grant_ids = map(f"grant_{secrets.token_hex(4)}{{}}".format, itertools.count(1))
         # Report an invalid rule now, not at the first call.
-        self.compiled(Project(""))
+        self._compiled(Project(""))
 
     async def prepare(self, cwd: str) -> None:
         """Load the project of *cwd* and the stored grants. A checkpoint. Raises `ConfigError`."""
         saved = self._saved
         project, kept = await to_thread(self._load_project, cwd)
-        self.compiled(project)
+        self._compiled(project)
         if kept is not None:
             # Grants of this engine that are not in the file yet; one that was in it and is gone was revoked elsewhere.
             own = (one for one in self.grants.current(self.now()) if one.scope == "project" and one.id not in saved)
@@ -232,6 +236,7 @@ class Policy:
         defaults(profile)
         if any(rule.action == "deny" for rule in self._defaults.rules):
             raise ConfigError(f"the configured profile {self.profile!r} denies, so no session may use {profile!r}")
+        require_profile(profile, self.layers.widest_profile)
         self._session_profiles[session_id] = profile
 
     def end_turn(self, turn_id: TurnId) -> None:
@@ -251,7 +256,7 @@ class Policy:
             return False
         names = (permission,) if permission in PATH_PERMISSIONS else (permission, permission + READING)
         profile = self._profile_of(chain)
-        rulesets = (self.compiled(project, link.rules, profile) for link in chain)
+        rulesets = (self._compiled(project, link.rules, profile) for link in chain)
         return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)
 
     def root(self, cwd: str) -> str:
@@ -260,9 +265,9 @@ class Policy:
 
     def ruleset(self, cwd: str) -> Ruleset:
         """Return the rules that apply in a folder."""
-        return self.compiled(self._project_at(cwd))
+        return self._compiled(self._project_at(cwd))
 
-    def compiled(self, project: Project, rules: tuple[Rule, ...] = (), profile: str = "") -> Ruleset:
+    def _compiled(self, project: Project, rules: tuple[Rule, ...] = (), profile: str = "") -> Ruleset:
         """Return the compiled rules of a project, an agent and a profile. Raises `ConfigError`. Not a checkpoint."""
         key = project, rules, profile or self.profile
         ruleset = self._rulesets.get(key)
@@ -270,9 +275,12 @@ class Policy:
             layers = (
                 self._defaults if key[2] == self.profile else defaults(profile),
                 Layer("project", project.rules),
+                Layer("system", self.layers.system),
                 Layer("user", self.user),
-                Layer("host", self.host),
+                Layer("profile file", self.layers.profile_file),
+                Layer("host", (*self.layers.command_line, *self.host)),
                 Layer("agent", rules),
+                Layer("required", self.layers.required),
             )
             ruleset = Ruleset(layers, project.root or _NOWHERE, self.home)
             if len(self._rulesets) >= _MAX_RULESETS:
@@ -322,7 +330,7 @@ class Policy:
         project = self._projects.get(cwd)
         if project is None:
             project = self._find_project(cwd)
-            self.compiled(project)
+            self._compiled(project)
             self._projects[cwd] = project
         return project
 
@@ -331,7 +339,7 @@ class Policy:
 
     def _find_project(self, cwd: str) -> Project:
         root = find_project_root(cwd, home=self.home)
-        return Project(root, self.load_project_rules(root) if root else ())
+        return Project(root, self.load_project_rules(cwd, root) if root else ())
 
     def _profile_of(self, chain: Sequence[PermissionScope]) -> str:
         return self._session_profiles.get(chain[0].session_id, self.profile) if chain else self.profile
@@ -339,7 +347,7 @@ class Policy:
     # -- one session ----------------------------------------------------------------------
 
     def _judge_scope(self, query: PermissionQuery, project: Project, scope: PermissionScope) -> Iterator[RuleVerdict]:
-        ruleset = self.compiled(project, scope.rules, self._profile_of(query.chain))
+        ruleset = self._compiled(project, scope.rules, self._profile_of(query.chain))
         verdicts = self._judge_rights(query, project, ruleset)
         # A tool that declares it is trusted with it: there is nothing to put in a box.
         if not query.read_only:
@@ -354,7 +362,7 @@ class Policy:
                     yield judge_any_file(right, ruleset)
                     continue
                 verdict = ruleset.judge(right.permission, right.pattern, right.spellings)
-                if verdict.verdict == "ask":
+                if verdict.verdict == "ask" and verdict.layer != "required":
                     verdict = self._apply_grants(verdict, right, query, project)
                 if verdict.verdict == "ask" and verdict.is_default and required.follows:
                     verdict = allow_consequence(verdict, [earlier.get(pattern) for pattern in required.follows])

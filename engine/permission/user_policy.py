@@ -73,13 +73,22 @@ def user_policy(
     def is_trusted(folder: str) -> bool:
         return trust_all or files.trust.is_trusted(folder)
 
-    def load_project_rules(root: str) -> tuple[Rule, ...]:
-        return project_file.load_project_rules(root, is_trusted)
+    def load_project_rules(cwd: str, root: str) -> tuple[Rule, ...]:
+        return project_file.load_project_rules(cwd, root, is_trusted)
 
+    policy = policy_of(config, profile=profile, rules=rules)
+    policy.load_project_rules, policy.file = load_project_rules, files.grants
+    return policy
+
+
+def policy_of(config: Config, *, profile: str | None = None, rules: tuple[Rule, ...] = ()) -> Policy:
+    """Return the policy of a configuration, without files of its own. Raises `ConfigError`.
+
+    Args:
+        config: the configuration.
+        profile: overrides the configuration's.
+        rules: the rules of the host program, or of flags; they come after the user's.
+    """
     return Policy(
-        profile=profile or config.profile or DEFAULT,
-        user=config.rules,
-        host=rules,
-        load_project_rules=load_project_rules,
-        file=files.grants,
+        profile=profile or config.profile or DEFAULT, user=config.rules, host=rules, layers=config.rule_layers
     )

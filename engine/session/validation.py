@@ -20,7 +20,8 @@ from engine.core.permission_types import Approver, Opinion, Rule
 from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, Store
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
-from engine.permission.rules.profiles import DEFAULT, PROFILES
+from engine.permission.rules.profiles import PROFILES
+from engine.permission.user_policy import policy_of
 from engine.process.secret_names import SecretVariables
 from engine.providers.auth.auth_file import stored_key
 from engine.session.open_store import DATABASES
@@ -237,7 +238,7 @@ def approver_of(approver: Approver | None, config: Config, profile: str | None, 
 def _policy_of(config: Config, profile: str | None, rules: tuple[Rule, ...]) -> Policy:
     if profile is not None and profile not in PROFILES:
         raise ConfigError(f"the profile is one of {', '.join(PROFILES)}, not {profile!r}")
-    return Policy(profile=profile or config.profile or DEFAULT, user=config.rules, host=rules)
+    return policy_of(config, profile=profile, rules=rules)
 
 
 def prompt_of(prompt: PromptLayers | None) -> PromptLayers | None:

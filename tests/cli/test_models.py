@@ -204,7 +204,7 @@ async def test_the_configuration_s_hosts_and_models(env: dict[str, str], tmp_pat
     (tmp_path / "other.toml").write_text("[hosts.lab]\nbase_url = 3")
     ran = await run(env, "--config", str(tmp_path / "other.toml"))
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "other.toml, [hosts.lab]: base_url: expected string, got integer" in ran.stderr
+    assert "other.toml:2, [hosts.lab]: base_url: expected string, got integer" in ran.stderr
 
 
 @pytest.mark.parametrize("columns", [40, 72])

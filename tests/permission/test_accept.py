@@ -62,7 +62,7 @@ def rules(*texts: str) -> tuple[Rule, ...]:
 
 
 def policy(*user: str, profile: str = "ask", file: GrantFile | None = None, home: str = "/nowhere") -> Policy:
-    return Policy(profile=profile, user=rules(*user), file=file, home=home, load_project_rules=lambda _: ())
+    return Policy(profile=profile, user=rules(*user), file=file, home=home, load_project_rules=lambda *_: ())
 
 
 def bash(*commands: str) -> Answer:
@@ -276,7 +276,7 @@ async def test_hidden_tools_are_computed_once_per_tool_set(tmp_path: Path) -> No
             asked_about.append(permission)
             return permission == "edit"
 
-    approver = Counting(load_project_rules=lambda _: ())
+    approver = Counting(load_project_rules=lambda *_: ())
     async with at(tmp_path, DONE, DONE, DONE, approver=approver) as there:
         await there.play()
         once = list(asked_about)

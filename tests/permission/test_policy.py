@@ -62,7 +62,7 @@ def policy(
         user=rules(*user),
         host=tuple(host),
         home=HOME,
-        load_project_rules=lambda _: brought,
+        load_project_rules=lambda *_: brought,
         file=file,
         now=lambda: now,
     )
@@ -515,7 +515,7 @@ def test_empty_query_is_asked(cwd: str) -> None:
 
 
 def test_unreadable_project_rules_deny_calls() -> None:
-    def broken(root: str) -> tuple[Rule, ...]:
+    def broken(_: str, root: str) -> tuple[Rule, ...]:
         raise ConfigError(f"{root}/.engine/config.toml is no valid TOML")
 
     held = attrs.evolve(policy(), load_project_rules=broken)
@@ -596,7 +596,7 @@ def test_how_far_an_always_reaches(scope: GrantScope, holding: set[str]) -> None
 
 def test_expired_grants_are_dropped() -> None:
     clock = [100.0]
-    held = Policy(home=HOME, load_project_rules=lambda _: (), now=lambda: clock[0])
+    held = Policy(home=HOME, load_project_rules=lambda *_: (), now=lambda: clock[0])
     call = pushed_in(link())
     held.grant(call, allowed(offer("bash git push *"), seconds=60))
     for clock[0], verdict in ((159.9, "allow"), (160.0, "ask"), (1e9, "ask")):

@@ -24,6 +24,8 @@ from engine.permission.rules.run_later import RUN_LATER
 ProfileName = Literal["ask", "auto-edit", "read-only", "full"]
 PROFILES: Final[tuple[ProfileName, ...]] = get_args(ProfileName)
 DEFAULT: Final[ProfileName] = "ask"
+# From the strictest on.
+_BY_WIDTH: Final[tuple[ProfileName, ...]] = ("read-only", "ask", "auto-edit", "full")
 
 # Path patterns of files that hold keys and passwords.
 SECRETS: Final = (
@@ -137,3 +139,16 @@ _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
     ),
     "full": (("allow", "*", "*"),),
 }
+
+
+def is_wider(profile: str, other: str) -> bool:
+    """Return whether *profile* allows more than *other*."""
+    return (*_BY_WIDTH, profile).index(profile) > (*_BY_WIDTH, other).index(other)
+
+
+def require_profile(profile: str, widest: str) -> None:
+    """Raise `ConfigError` if *profile* allows more than *widest*, the widest one that may be used; empty: any may."""
+    if widest and is_wider(profile, widest):
+        raise ConfigError(
+            f"the profile {profile!r} is not allowed here: /etc/engine/required.toml allows {widest!r} at most"
+        )

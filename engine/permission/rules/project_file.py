@@ -1,29 +1,32 @@
-"""The rules in a project's `.engine/config.toml`: all of them if the project is trusted, else only denies and asks.
+"""The rules in a project's own files: all of them if the project is trusted, else only denies and asks.
 
-The file came with the repository, so only `[permissions]` is read, it cannot select a
-profile, and it cannot lift a deny of another layer.
+The files came with the repository, so of `[permissions]` only the rules are read here, and they lift no deny of another
+layer. A project may have `.engine/config.toml`, and `.engine/config.local.toml` for what is not committed, in each folder
+from its root down to the working directory. They are one layer: the nearest file comes last.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
 from typing import Final
 
 from engine.core.errors import ConfigError, EngineError
 from engine.core.permission_types import Rule
 from engine.files.real_folder import open_real
+from engine.files.real_path import followed
 from engine.permission.rules.rules import Layer
 
-NAME: Final = ".engine/config.toml"
+# From the weakest on.
+NAMES: Final = (".engine/config.toml", ".engine/config.local.toml")
 _MAX_BYTES: Final = 1_000_000
-_SECTIONS: Final = ("permissions",)
 
 
-def load_project_rules(root: str, is_trusted: Callable[[str], bool] = lambda _: False) -> tuple[Rule, ...]:
-    """Return the rules that apply to the project in *root*. It blocks. Raises `ConfigError`."""
-    rules = read_project_file(root)
+def load_project_rules(cwd: str, root: str, is_trusted: Callable[[str], bool] = lambda _: False) -> tuple[Rule, ...]:
+    """Return the rules of the project in *root* that apply in *cwd*. It blocks. Raises `ConfigError`."""
+    rules = read_project_rules(cwd, root)
     if not rules:
         return ()
     try:
@@ -33,33 +36,45 @@ def load_project_rules(root: str, is_trusted: Callable[[str], bool] = lambda _: 
     return rules if trusted else Layer("project", rules).untrusted.rules
 
 
-def read_project_file(root: str) -> tuple[Rule, ...]:
-    """Return all rules in a project's file, none if there is no file. It blocks. Raises `ConfigError`."""
-    path = f"{root}/{NAME}"
+def read_project_rules(cwd: str, root: str) -> tuple[Rule, ...]:
+    """Return all rules in a project's files, none if there are no files. It blocks. Raises `ConfigError`."""
+    return tuple(rule for path in project_files(cwd, root) for rule in _read_rules(path))
+
+
+def project_files(cwd: str, root: str) -> Iterator[str]:
+    """Yield where the files of a project may be, the weakest first. It follows links."""
+    folder = PurePosixPath(followed(cwd))
+    below = folder.relative_to(root).parts if folder.is_relative_to(root) else ()
+    for depth in range(len(below) + 1):
+        yield from (str(PurePosixPath(root, *below[:depth], name)) for name in NAMES)
+
+
+def read_project_file(path: str) -> str | None:
+    """Return the text of a project's file; None if there is none. It blocks. Raises `ConfigError`."""
     try:
-        content = _read(path)
+        return _read(path).decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
-        return ()
+        return None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"the project's {path} is not UTF-8") from error
     except OSError as error:
         raise ConfigError(f"can't read the project's {path}: {error.strerror or error}") from error
+
+
+def _read_rules(path: str) -> tuple[Rule, ...]:
+    text = read_project_file(path)
+    if text is None:
+        return ()
     # Imported here: most projects have no rules.
     import tomllib
 
     from engine.permission.rules.rule_file import read_permissions
 
     try:
-        text = content.decode("utf-8")
         document = tomllib.loads(text)
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"the project's {path} is not UTF-8") from error
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"the project's {path} is no valid TOML: {error}") from error
-    unknown = [section for section in document if section not in _SECTIONS]
-    if unknown:
-        raise ConfigError(
-            f"{path}: there is no section [{unknown[0]}] in a project's file: all but [permissions] belongs to the user"
-        )
-    return read_permissions(document.get("permissions", {}), text, path, has_profile=False).rules
+    return read_permissions(document.get("permissions", {}), text, path).rules
 
 
 def _read(path: str) -> bytes:

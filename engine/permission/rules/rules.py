@@ -2,7 +2,8 @@
 
 Within a layer the last rule that matches wins. Across layers, from the defaults up, the rule of
 the later layer wins, but a deny stays: an "allow" or "ask" of a higher layer lifts it only if
-that rule has `override`. Where no rule matches, the verdict is "ask".
+that rule has `override`. Where no rule matches, the verdict is "ask". The last layer, "required", is the administrator's:
+nothing is above it, and no grant answers what it asks.
 
 A part of a right may be unknown before the call runs. An "allow" must match whatever that part
 turns out to be; for "ask" and "deny" it is enough that they could match, but a rule that only
@@ -30,7 +31,7 @@ from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
 
-LayerName = Literal["defaults", "project", "user", "host", "agent"]
+LayerName = Literal["defaults", "project", "system", "user", "profile file", "host", "agent", "required"]
 
 LAYERS: Final[tuple[LayerName, ...]] = get_args(LayerName)
 # Permissions whose patterns are paths, not commands or names.

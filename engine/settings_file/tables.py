@@ -1,0 +1,182 @@
+"""The tables of the configuration file as they are written, and what is made from them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import attrs
+
+from engine.config.agent_config import AgentConfig, Mode
+from engine.config.config import HostConfig, ModelConfig, Prices
+from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
+from engine.config.instruction_config import MAX_BYTES, NAMES
+from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.permission.rules.profiles import DEFAULT
+from engine.permission.rules.rule_file import parse_rule
+
+
+@attrs.frozen(kw_only=True)
+class HostTable:
+    """`[hosts.NAME]`."""
+
+    like: str | None = None
+    title: str | None = None
+    base_url: str | None = None
+    wire: str | None = None
+    key: str | None = None
+    key_command: tuple[str, ...] = ()
+    auth: str | None = None
+    path: str | None = None
+    headers: dict[str, str] = attrs.field(factory=dict[str, str])
+    quirks: dict[str, str | bool | int | float | tuple[str, ...]] = attrs.field(
+        factory=dict[str, str | bool | int | float | tuple[str, ...]]
+    )
+    parallel: int | None = None
+    local: bool | None = None
+
+
+@attrs.frozen(kw_only=True)
+class PermissionsTable:
+    """`[permissions]`; `engine.permission.rules.rule_file` reads it."""
+
+    profile: str = DEFAULT
+    rules: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class SandboxTable:
+    """`[sandbox]`."""
+
+    backend: str = "bwrap"
+    network: bool = False
+    writable: tuple[str, ...] = ()
+    hidden: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class InstructionsTable:
+    """`[instructions]`."""
+
+    names: tuple[str, ...] = NAMES
+    files: tuple[str, ...] = ()
+    urls: dict[str, str] = attrs.field(factory=dict[str, str])
+    max_bytes: int = MAX_BYTES
+    sub_agents: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class SkillsTable:
+    """`[skills]`."""
+
+    folders: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class EnvironmentTable:
+    """`[environment]`."""
+
+    pass_env: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class OptionsTable:
+    """What the tables of models and agents share."""
+
+    effort: str | None = None
+    temperature: float | None = None
+    output_cap: int | None = None
+    cache: str | None = None
+
+    @property
+    def options(self) -> ModelOptions:
+        """The options; `ModelOptions` validates the values."""
+        return ModelOptions(
+            effort=cast("Effort | None", self.effort),
+            temperature=self.temperature,
+            output_cap=self.output_cap,
+            cache=cast("CacheLifetime | None", self.cache),
+        )
+
+
+@attrs.frozen(kw_only=True)
+class ModelTable(OptionsTable):
+    """`[models."host/model"]`."""
+
+    same_as: str | None = None
+    context: int | None = None
+    output: int | None = None
+    prices: Prices = Prices()
+    fallback: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class AgentTable(OptionsTable):
+    """`[agents.NAME]`."""
+
+    description: str = ""
+    mode: str | None = None
+    hidden: bool = False
+    model: str | None = None
+    fallback: tuple[str, ...] | None = None
+    system: str | None = None
+    rules: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
+    tools: tuple[str, ...] | None = None
+    without: tuple[str, ...] = ()
+    steps: int | None = None
+    seconds: float | None = None
+    cost: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class ProgramTable:
+    """`[formatters.NAME]` and `[checkers.NAME]`."""
+
+    command: tuple[str, ...]
+    patterns: tuple[str, ...]
+    timeout: float = DEFAULT_TIMEOUT
+    memory: int = DEFAULT_MEMORY
+
+
+def make_host(table: HostTable) -> HostConfig:
+    """Return the host. Raises `ConfigError`."""
+    values = attrs.asdict(table, recurse=False)
+    return HostConfig(**values)
+
+
+def make_model(table: ModelTable) -> ModelConfig:
+    """Return the model. Raises `ConfigError`."""
+    # By name, since the table holds the options as well, next to the model's fields.
+    return ModelConfig(
+        same_as=table.same_as,
+        context=table.context,
+        output=table.output,
+        prices=table.prices,
+        options=table.options,
+        fallback=table.fallback,
+    )
+
+
+def make_agent(table: AgentTable) -> AgentConfig:
+    """Return the agent. Raises `ConfigError`."""
+    return AgentConfig(
+        description=table.description,
+        mode=cast("Mode", "all" if table.mode is None else table.mode),
+        hidden=table.hidden,
+        model=table.model,
+        options=table.options,
+        fallback=table.fallback,
+        system=table.system,
+        rules=tuple(parse_rule(rule, "the agent's own") for rule in table.rules),
+        bounds=tuple(parse_rule(rule, "the agent's bounds") for rule in table.bounds),
+        tools=table.tools,
+        without=table.without,
+        steps=table.steps,
+        seconds=table.seconds,
+        cost=table.cost,
+    )
+
+
+def make_program(table: ProgramTable) -> FileProgram:
+    """Return the program. Raises `ConfigError`."""
+    return FileProgram(command=table.command, patterns=table.patterns, timeout=table.timeout, memory=table.memory)
