@@ -87,6 +87,8 @@ LAYERS = (
     "cli.command_table",
     "cli",
     "cli.sessions",
+    "cli.chat.editor",
+    "cli.chat",
     "",
 )
 MOST_MODULES = 30

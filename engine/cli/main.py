@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 # Commands that are not in the table yet.
 _MODULES: Mapping[str, str] = {
+    "chat": "engine.cli.chat.command",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, cast
@@ -21,7 +20,8 @@ from engine.cli.flags.permission_flags import (
     PermissionChoice,
     permission_choice,
 )
-from engine.cli.flags.store_flags import open_store, resolve_session, resolve_store
+from engine.cli.flags.store_flags import open_store, resolve_store
+from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
 from engine.cli.task.standard_input import StandardInput, read_stdin
 from engine.cli.task.task_input import TaskInput, build_input
@@ -29,8 +29,7 @@ from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.keyboard import Keyboard, has_terminal
 from engine.cli.terminal.signals import termination_signals
-from engine.cli.terminal.standard_streams import print_error, print_text
-from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.terminal.standard_streams import print_text
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.run_record import OutputMode, failure_record
 from engine.cli.turn.turn_view import TurnView
@@ -46,7 +45,7 @@ from engine.session.turn import Turn
 from engine.session.validation import secrets_of
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
-from engine.store.store_protocols import FullStore, SessionRow
+from engine.store.store_protocols import SessionRow
 from engine.tools.tool import Tool
 
 _WITHOUT_STORE: Final = "(`--ephemeral` runs without saving the session)"
@@ -213,8 +212,8 @@ async def _run(options: Options, tools: Sequence[Tool]) -> int:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
         with trio.open_signal_receiver(*termination_signals()) as signals:
             async with open_store(options.place) as store:
-                row = await _stored_session(store, options)
-                models = _models(options, row)
+                row = await stored_session(store, options.resume, options.cwd)
+                models = session_models(options.model, row)
                 async with open_engine(
                     model=models,
                     config=options.model.config,
@@ -253,60 +252,23 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
     )
 
 
-def _models(options: Options, row: SessionRow | None) -> tuple[str, ...]:
-    """Return the models to use: those that the flags name, else the session's."""
-    choice = options.model
-    # A flag counts for more than the session's model; an imported session may have none.
-    if row is None or choice.is_explicit or not row.model:
-        return choice.models
-    # Imported here: providers take long to import, and a new session needs none of this.
-    from engine.providers.registry import resolve
-
-    try:
-        resolve(row.model, os.environ, choice.config)
-    except ConfigError as error:
-        print_error(f"the session's model is not available here ({error}); using {choice.models[0]}")
-        return choice.models
-    return choice.config.chain(row.model, choice.agent)
-
-
-async def _stored_session(store: FullStore, options: Options) -> SessionRow | None:
-    """Return the row of the session to continue; None for a new one. A checkpoint if there is one."""
-    if options.resume is None:
-        return None
-    row = await resolve_session(store, options.resume, str(options.cwd))
-    _check_folder(row)
-    return row
-
-
-def _check_folder(row: SessionRow) -> None:
-    """Raise `ConfigError` if the session's folder does not exist here: every tool would fail."""
-    if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - an imported session may hold any text
-        raise ConfigError(
-            f"the folder of session {row.id} does not exist: {escape_control_chars(row.cwd) or '(none)'}\n"
-            f"(`engine sessions export {row.id} -o FILE` and `engine sessions import FILE --cwd FOLDER` move it to "
-            "another one)"
-        )
-
-
 async def _session(eng: Engine, options: Options, row: SessionRow | None, models: tuple[str, ...]) -> Session:
     """Return the session to use: a new one, a stored one, or a fork of a stored one. A checkpoint."""
-    agent = options.model.agent
-    if row is None:
-        return await eng.create_session(cwd=options.cwd, model=models, agent=agent)
-    if options.forks:
-        return await eng.fork_session(row.id, model=models, agent=agent)
-    session = await eng.open_session(row.id, model=models, agent=agent)
+    session = await open_session(eng, row, _choice(options), models)
     # Only the opened session knows whether a turn waits for an answer.
     if options.input is None and session.state.turn is None:
         raise ConfigError(f"nothing to resume in session {session.id}: add a task")
-    if session.state.profile and options.permissions.profile is not None:
-        # A flag counts for more than what a client has selected at some time.
-        await eng.use_profile(session, None)
-    elif session.state.profile:
-        by = f", set by {escape_control_chars(session.state.profile_by)}" if session.state.profile_by else ""
-        print_error(f"this session has the permission profile {session.state.profile!r}{by}; --profile replaces it")
     return session
+
+
+def _choice(options: Options) -> SessionChoice:
+    return SessionChoice(
+        resume=options.resume,
+        forks=options.forks,
+        cwd=options.cwd,
+        model=options.model,
+        profile=options.permissions.profile,
+    )
 
 
 def _turn(session: Session, options: Options) -> Turn:

@@ -36,6 +36,8 @@ def scenario(words: list[str]) -> Answers:
     name, argument = words[0], " ".join(words[1:])
     end = [*text("All done."), *done(usage=USAGE)]
     match name:
+        case "chat":
+            return [[*text("Ready to chat."), *done(usage=USAGE)]]
         case "hello":
             return [[*text("Hello, wörld.\nTwo lines.", pieces=5), *done(usage=USAGE)]]
         case "bash":
@@ -208,11 +210,32 @@ def _prompt_in(content: str | list[dict[str, Any]]) -> str:
     return next(text for text in texts if not text.startswith(("<", "[")))
 
 
+def _last_prompt(messages: list[dict[str, Any]]) -> int:
+    """Return the index of the newest message that the user typed."""
+    return max(
+        index
+        for index, message in enumerate(messages)
+        if message["role"] == "user" and not _is_result(message["content"]) and _has_words(message["content"])
+    )
+
+
+def _is_result(content: str | list[dict[str, Any]]) -> bool:
+    return not isinstance(content, str) and any(part["type"] == "tool_result" for part in content)
+
+
+def _has_words(content: str | list[dict[str, Any]]) -> bool:
+    texts = [content] if isinstance(content, str) else [str(p["text"]) for p in content if p["type"] == "text"]
+    return any(not text.startswith(("<", "[")) for text in texts)
+
+
 def respond(request: ReceivedRequest) -> Answer:
     messages = cast("list[dict[str, Any]]", request.json["messages"])
     if request.system.startswith("You keep the record"):
         return _summary(json.dumps(messages))
     prompt = _prompt_in(messages[0]["content"])
+    if prompt == "chat":  # each prompt of the session names a scenario
+        messages = messages[_last_prompt(messages) :]
+        prompt = _prompt_in(messages[0]["content"])
     before = sum(message["role"] == "assistant" for message in messages)
     answer = scenario(prompt.split(" "))[before]
     return answer if isinstance(answer, Sequence) else answer(request)

@@ -1,0 +1,218 @@
+"""`engine chat`: a conversation at the terminal."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import signal
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from engine.cli.agent_files import config_with_agents
+from engine.cli.chat.chat_driver import ChatDriver
+from engine.cli.chat.command_runner import CommandRunner
+from engine.cli.chat.local_client import LocalClient
+from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.question_queue import QuestionQueue
+from engine.cli.chat.status_facts import StatusFacts
+from engine.cli.chat.styles import Styles
+from engine.cli.chat.terminal_mode import RawTerminal
+from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.flags.arg_types import add_cwd_flag, command_parser
+from engine.cli.flags.model_flags import add_model_flags, model_choice
+from engine.cli.flags.permission_flags import (
+    PermissionChoice,
+    add_permission_flags,
+    add_sandbox_flags,
+    permission_choice,
+)
+from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resolve_store
+from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.prompt_files import user_prompt_layers
+from engine.cli.terminal.exit_codes import run_command
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import leave_at_once, termination_signals
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import symbols_for
+from engine.core.errors import ConfigError, EngineError, MissingKey, SessionElsewhere
+from engine.core.settings import Settings
+from engine.core.version import __version__
+from engine.process.own_environment import hide_own_secrets
+from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
+from engine.prompt.layers import PromptLayers
+from engine.session.engine import Engine, open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
+from engine.session.session import Session
+from engine.session.validation import secrets_of
+from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.store.memory import MEMORY
+from engine.tools.call_values import GRACE
+from engine.tools.tool import Tool
+
+_HINTS: Final[Mapping[type[EngineError], str]] = {
+    MissingKey: "Next: engine models",
+    SessionElsewhere: "Next: engine chat --continue --fork",
+}
+
+
+@attrs.frozen(kw_only=True)
+class ChatOptions:
+    """The parsed command line.
+
+    Attributes:
+        choice: the session and its models.
+        place: the store's location.
+    """
+
+    choice: SessionChoice
+    permissions: PermissionChoice
+    layers: PromptLayers
+    place: str
+    has_snapshots: bool
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; return the exit code."""
+
+    def run() -> int:
+        options = parse(arguments)
+        _check_terminal()
+        hide_own_secrets(secrets_of(options.choice.model.config))
+        become_subreaper()
+        return trio.run(_run, options, _tools(options))
+
+    return run_command("chat", run, hints=_HINTS)
+
+
+def parse(arguments: list[str]) -> ChatOptions:
+    """Parse *arguments*. It blocks. Raises `SystemExit`, `ConfigError`, `StoreError`."""
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if args.fork and args.resume is None:
+        parser.error("--fork needs --continue or --resume")
+    permissions = permission_choice(args)
+    configured = config_with_agents(args)
+    config = attrs.evolve(configured, sandbox=permissions.box(configured))
+    return ChatOptions(
+        choice=SessionChoice(
+            resume=args.resume,
+            forks=args.fork,
+            cwd=args.cwd,
+            model=model_choice(args, config),
+            profile=permissions.profile,
+        ),
+        permissions=permissions,
+        layers=user_prompt_layers(config, permissions),
+        place=resolve_store(args),
+        has_snapshots=not args.no_snapshots,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("chat", "Talk to the agent. The session is saved: --continue continues it.")
+    add_cwd_flag(parser)
+    group = parser.add_argument_group("session")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument(
+        "-c",
+        "--continue",
+        dest="resume",
+        action="store_const",
+        const=LAST,
+        help="continue the newest session of this folder",
+    )
+    which.add_argument("--resume", metavar="ID", help="continue this session, in its folder")
+    group.add_argument("--fork", action="store_true", help="continue in a copy of the session")
+    add_store_flag(group)
+    group.add_argument(
+        "--no-snapshots", action="store_true", help="take no snapshots of files: changes can't be undone then"
+    )
+    add_permission_flags(parser)
+    add_sandbox_flags(parser)
+    add_model_flags(parser)
+    return parser
+
+
+def _check_terminal() -> None:
+    """Raise `ConfigError` without a terminal to talk in."""
+    streams = (sys.stdin, sys.stdout)
+    is_terminal = all(stream is not None and stream.isatty() for stream in streams)
+    if not is_terminal or os.environ.get("TERM", "dumb") == "dumb":
+        raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK"')
+
+
+def _tools(options: ChatOptions) -> tuple[Tool, ...]:
+    config = options.choice.model.config
+    return default_tools(config.sandbox, knowledge_for(config), options.layers, options.choice.cwd, config.all_agents)
+
+
+async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
+    """Open the session, and chat. Always a checkpoint. Raises `EngineError`."""
+    terminal = RawTerminal.open()
+    if terminal is None:
+        raise ConfigError("there is no controlling terminal")
+    choice = options.choice
+    try:
+        numbers = (*termination_signals(), signal.SIGWINCH, signal.SIGCONT)
+        with trio.open_signal_receiver(*numbers) as signals:
+            async with open_store(options.place) as store:
+                row = await stored_session(store, choice.resume, choice.cwd)
+                models = session_models(choice.model, row)
+                async with open_engine(
+                    model=models,
+                    config=choice.model.config,
+                    tools=tools,
+                    settings=Settings(headless="wait", on_exhausted="ask", options=choice.model.options),
+                    permissions=PermissionOptions(approver=options.permissions.policy(choice.model.config)),
+                    store=store,
+                    context=ContextOptions(prompt=options.layers),
+                    files=FileOptions(
+                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
+                    ),
+                ) as eng:
+                    session = await open_session(eng, row, choice, models)
+                    code = await _chat(eng, session, terminal, options, signals)
+        if options.place != MEMORY and session.state.turns:
+            _print_next(session, options)
+        return code
+    finally:
+        terminal.close()
+
+
+async def _chat(
+    eng: Engine, session: Session, terminal: RawTerminal, options: ChatOptions, signals: AsyncIterator[int]
+) -> int:
+    """Run the chat on the terminal; return the exit code. Always a checkpoint."""
+    output = Output.to(sys.stdout)
+    symbols = symbols_for(output.encoding)
+    view = TranscriptView(Styles(has_colour=output.palette.is_on), symbols, terminal.size[0])
+    profile = options.permissions.profile or options.choice.model.config.profile or "ask"
+    facts = StatusFacts(default_profile=profile, model=session.state.model)
+    machine = ChatMachine(view, facts, QuestionQueue(symbols), lambda: f"input_{secrets.token_hex(8)}")
+    client = LocalClient(eng, session)
+    driver = ChatDriver(
+        machine=machine,
+        client=client,
+        terminal=terminal,
+        output=output,
+        commands=CommandRunner(),
+        leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
+    )
+    driver.print_lines([view.styles.paint(f"engine {__version__} in {session.state.context.cwd} (/help)", "dim")])
+    code = await driver.run(signals)
+    if is_subreaper():
+        await end_adopted(GRACE)
+    return code
+
+
+def _print_next(session: Session, options: ChatOptions) -> None:
+    """Tell how to continue."""
+    here = str(options.choice.cwd) == session.state.context.cwd
+    flag = "--continue" if here else f"--resume {session.id}"
+    print_error(f"Next: engine chat {flag} (session {session.id})")

@@ -1,0 +1,168 @@
+"""The composer: the draft, its history, and the keys that edit it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.editor.key_decoder import Key
+from engine.cli.chat.editor.prompt_history import PromptHistory
+from engine.cli.chat.editor.text_buffer import TextBuffer
+from engine.cli.chat.editor.wrapped_text import TextRow, row_of, wrap_text
+
+# A longer paste is shown as a label.
+_MAX_PASTED_LINES: Final = 10
+_MAX_PASTED_CHARS: Final = 2_000
+# Each long paste is one character of the buffer, from Unicode's last private plane, which nobody types.
+_FIRST_LABEL: Final = 0x100000
+_LAST_LABEL: Final = 0x10FFFD
+
+_EDITS: Final[Mapping[str, Callable[[TextBuffer], None]]] = {
+    "backspace": TextBuffer.delete_back,
+    "shift+backspace": TextBuffer.delete_back,
+    "delete": TextBuffer.delete_forward,
+    "ctrl+d": TextBuffer.delete_forward,
+    "left": TextBuffer.left,
+    "ctrl+b": TextBuffer.left,
+    "right": TextBuffer.right,
+    "ctrl+f": TextBuffer.right,
+    "ctrl+left": TextBuffer.word_left,
+    "alt+left": TextBuffer.word_left,
+    "alt+b": TextBuffer.word_left,
+    "ctrl+right": TextBuffer.word_right,
+    "alt+right": TextBuffer.word_right,
+    "alt+f": TextBuffer.word_right,
+    "home": TextBuffer.line_start,
+    "ctrl+a": TextBuffer.line_start,
+    "end": TextBuffer.line_end,
+    "ctrl+e": TextBuffer.line_end,
+    "ctrl+k": TextBuffer.kill_line_end,
+    "ctrl+u": TextBuffer.kill_line_start,
+    "ctrl+w": TextBuffer.kill_blank_word,
+    "alt+backspace": TextBuffer.kill_word_back,
+    "alt+d": TextBuffer.kill_word,
+    "ctrl+y": TextBuffer.yank,
+    "alt+y": TextBuffer.yank_earlier,
+    "ctrl+_": TextBuffer.undo,
+    "alt+t": TextBuffer.swap,
+    "alt+u": lambda buffer: buffer.change_word(str.upper),
+    "alt+l": lambda buffer: buffer.change_word(str.lower),
+    "alt+c": lambda buffer: buffer.change_word(str.capitalize),
+}
+_NEWLINES: Final = frozenset({"ctrl+j", "shift+enter", "ctrl+enter"})
+
+
+@attrs.define(eq=False)
+class Composer:
+    """The draft.
+
+    Attributes:
+        buffer: its text.
+        history: what was sent before.
+        width: of its rows, in cells.
+    """
+
+    buffer: TextBuffer = attrs.field(factory=TextBuffer, init=False)
+    history: PromptHistory = attrs.field(factory=PromptHistory)
+    width: int = attrs.field(default=80, init=False)
+    _pastes: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+    _labels: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+    # The column that the cursor goes back to, when it moves over shorter rows.
+    _column: int | None = attrs.field(default=None, init=False)
+
+    @property
+    def text(self) -> str:
+        """The draft, with what the labels stand for."""
+        text = self.buffer.text
+        for label, pasted in self._pastes.items():
+            text = text.replace(label, pasted)
+        return text
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing would be sent."""
+        return self.buffer.is_empty
+
+    @property
+    def rows(self) -> list[TextRow]:
+        """The draft as rows."""
+        return wrap_text(self.buffer.text, self.width, self._labels)
+
+    def type(self, text: str) -> None:
+        """Insert typed text."""
+        self._column = None
+        self.history.leave()
+        self.buffer.insert("".join(char for char in text if not ord(char) >= _FIRST_LABEL))
+
+    def paste(self, text: str) -> None:
+        """Insert pasted text; a long one is shown as a label, and sent whole."""
+        if len(text) <= _MAX_PASTED_CHARS and text.count("\n") < _MAX_PASTED_LINES:
+            self.type(text)
+            return
+        number = len(self._pastes) + 1
+        label = chr(min(_LAST_LABEL, _FIRST_LABEL + number))
+        lines = text.count("\n") + 1
+        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+        self._pastes[label] = text
+        self._labels[label] = f"[Pasted {size} #{number}]"
+        self.history.leave()
+        self.buffer.insert(label)
+
+    def press(self, key: Key) -> bool:
+        """Edit the draft; return whether the key means something here."""
+        if key.name in {"up", "down", "ctrl+p", "ctrl+n"}:
+            return self._move_row(up=key.name in {"up", "ctrl+p"})
+        self._column = None
+        if key.name in _NEWLINES:
+            self.buffer.insert("\n")
+        else:
+            return edit_with_key(self.buffer, key)
+        return True
+
+    def replace(self, text: str, cursor: int | None = None) -> None:
+        """Replace the draft."""
+        self._column = None
+        self.history.leave()
+        self.buffer.replace(text, cursor)
+
+    def take(self) -> str:
+        """Return the draft and empty the composer; the history keeps it."""
+        text = self.text
+        self.history.add(text)
+        self.clear()
+        return text
+
+    def clear(self) -> None:
+        """Empty the composer."""
+        self._column = None
+        self.buffer.clear()
+        self._pastes.clear()
+        self._labels.clear()
+
+    def _move_row(self, *, up: bool) -> bool:
+        """Move to the row above or below; at the end of the text, through the history."""
+        rows = self.rows
+        index = row_of(rows, self.buffer.cursor)
+        target = index - 1 if up else index + 1
+        if 0 <= target < len(rows) and not self.history.is_browsing:
+            column = rows[index].column_of(self.buffer.cursor) if self._column is None else self._column
+            self.buffer.move(rows[target].position_at(column))
+            self._column = column
+            return True
+        entry = self.history.earlier(self.text) if up else self.history.later()
+        if entry is None:
+            return False
+        self.clear()
+        self.buffer.replace(entry)
+        return True
+
+
+def edit_with_key(buffer: TextBuffer, key: Key) -> bool:
+    """Edit *buffer* as the key says; return whether it says anything."""
+    edit = _EDITS.get(key.name)
+    if edit is None:
+        return False
+    edit(buffer)
+    return True

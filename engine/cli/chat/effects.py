@@ -1,0 +1,128 @@
+"""What the chat's machine wants done: values that the driver carries out."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import attrs
+
+from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
+from engine.core.ids import InputId, TurnId
+
+
+@attrs.frozen
+class Print:
+    """Print these finished lines, once."""
+
+    lines: tuple[str, ...]
+
+
+@attrs.frozen
+class SendPrompt:
+    """Start a turn.
+
+    Attributes:
+        input_id: the id that the input gets.
+        text: the prompt.
+        replaces: waiting input that is in *text* as well, and has to be removed first.
+    """
+
+    input_id: InputId
+    text: str
+    replaces: tuple[InputId, ...] = ()
+
+
+@attrs.frozen
+class SendSteer:
+    """Send a message to the running turn."""
+
+    input_id: InputId
+    turn_id: TurnId
+    text: str
+
+
+@attrs.frozen
+class SendQueued:
+    """Queue a message for after the turn."""
+
+    input_id: InputId
+    text: str
+
+
+@attrs.frozen
+class TakeBack:
+    """Remove waiting input; its text comes back with the event."""
+
+    input_id: InputId
+
+
+@attrs.frozen
+class CancelTurn:
+    """Cancel the turn."""
+
+    turn_id: TurnId
+
+
+@attrs.frozen
+class SkipWait:
+    """Retry a failed request now."""
+
+    turn_id: TurnId
+
+
+@attrs.frozen
+class AnswerQuestion:
+    """Answer a question with a line that the user has typed; the machine has checked that it is an answer."""
+
+    request: PermissionAsked | QuestionAsked | RecoveryAsked
+    line: str
+
+
+@attrs.frozen
+class RunCommand:
+    """Run a slash command."""
+
+    name: str
+    argument: str
+
+
+@attrs.frozen
+class Suspend:
+    """Stop the process, as Ctrl-Z does in a shell."""
+
+
+@attrs.frozen
+class Redraw:
+    """Draw the live region again."""
+
+
+@attrs.frozen
+class EditExternally:
+    """Open the draft in the user's editor."""
+
+
+@attrs.frozen
+class Leave:
+    """Leave the chat.
+
+    Attributes:
+        at_once: without waiting for the end of the turn.
+    """
+
+    at_once: bool = False
+
+
+Send: TypeAlias = SendPrompt | SendSteer | SendQueued
+Effect: TypeAlias = (
+    Print
+    | Send
+    | TakeBack
+    | CancelTurn
+    | SkipWait
+    | AnswerQuestion
+    | RunCommand
+    | Suspend
+    | Redraw
+    | EditExternally
+    | Leave
+)

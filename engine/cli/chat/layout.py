@@ -1,0 +1,119 @@
+"""The chat's live region, drawn from the machine's state. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.editor.graphemes import cells, clusters
+from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
+from engine.cli.chat.live_region import Frame
+from engine.cli.chat.machine import ChatMachine
+from engine.cli.terminal.terminal_text import escape_on_one_line
+
+_PROMPT: Final = "> "
+_MIN_ROWS: Final = 4
+
+
+@attrs.frozen
+class Size:
+    """The terminal's size."""
+
+    columns: int
+    rows: int
+
+
+def draw(machine: ChatMachine, size: Size, now: float) -> Frame:
+    """Return the live region; *now* is in seconds since the epoch. It takes at most half of the rows."""
+    styles, width = machine.view.styles, max(4, size.columns - 1)
+    most = max(_MIN_ROWS, size.rows // 2)
+    composer, row, column = _composer_rows(machine, width, max(1, size.rows * 2 // 5))
+    status = [styles.paint(fit(_status(machine, now), width), "dim")]
+    room = max(0, most - len(composer) - len(status))
+    above = [fit(line, width) for line in _above(machine, now)]
+    # What is nearest to the composer counts most.
+    above = above[len(above) - min(room, len(above)) :]
+    return Frame((*above, *composer, *status), len(above) + row, column)
+
+
+def _above(machine: ChatMachine, now: float) -> Iterator[str]:
+    yield from machine.view.open_rows()
+    yield from machine.view.running_rows(now)
+    yield from machine.questions.choice_rows()
+    for message in machine.outbox.messages:
+        yield f"{_place(message.mode, message.state)} {escape_on_one_line(message.text)}"
+
+
+def _place(mode: str, state: str) -> str:
+    if state == "unsent":
+        return "not sent:"
+    if state == "sending":
+        return "sending:"
+    return "before the next step:" if mode == "steer" else "after this turn:"
+
+
+def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[str], int, int]:
+    """Return the rows of the composer, and the cursor's row and column in them."""
+    questions, composer = machine.questions, machine.composer
+    if questions.is_focused:
+        prompt = "answer> "
+        rows = wrap_text(questions.answer_line.text, width - len(prompt), {})
+        cursor = questions.answer_line.cursor
+    else:
+        prompt = _PROMPT
+        composer.width = width - len(prompt)
+        rows, cursor = composer.rows, composer.buffer.cursor
+    index = row_of(rows, cursor)
+    first = min(max(0, index - most + 1), max(0, len(rows) - most))
+    shown = rows[first : first + most]
+    lines = [(prompt if first + at == 0 else " " * len(prompt)) + row.shown for at, row in enumerate(shown)]
+    return (
+        [line.rstrip() if not line.strip() else line for line in lines],
+        index - first,
+        len(prompt) + rows[index].column_of(cursor),
+    )
+
+
+def _status(machine: ChatMachine, now: float) -> str:
+    if machine.notice:
+        return machine.notice
+    facts = machine.facts
+    fields = [_state(machine, now), facts.profile, facts.model]
+    if facts.window and facts.used:
+        fields.append(f"context {facts.used * 100 // facts.window}%")
+    if facts.cost:
+        fields.append(f"${facts.cost:.2f}")
+    if facts.branch:
+        fields.append(facts.branch)
+    if facts.jobs:
+        fields.append(f"{facts.jobs} {'job' if facts.jobs == 1 else 'jobs'}")
+    return f" {machine.view.symbols.note} ".join(filter(None, fields))
+
+
+def _state(machine: ChatMachine, now: float) -> str:
+    facts = machine.facts
+    if machine.turn_id is None:
+        return "Ready"
+    if machine.is_cancelling:
+        return "Cancelling"
+    if machine.questions.current is not None:
+        return "Question"
+    if facts.retry_at is not None:
+        return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
+    seconds = int(max(0.0, now - (facts.turn_since or now)))
+    return f"Working {seconds} s (Esc: cancel)"
+
+
+def fit(line: str, width: int, cut: str = "…") -> str:
+    """Return *line* cut to *width* cells."""
+    if cells(line) <= width:
+        return line
+    kept, used = "", 0
+    for cluster in clusters(line):
+        size = cells(cluster)
+        if used + size > width - 1:
+            break
+        kept, used = kept + cluster, used + size
+    return kept + cut

@@ -1,0 +1,100 @@
+"""A session of this process, as the chat uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import final
+
+import trio
+
+from engine.cli.chat.chat_client import SessionEffect, give_answer
+from engine.cli.chat.effects import AnswerQuestion, CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine import ChatEvent
+from engine.cli.turn.turn_summary import Tally
+from engine.core import events as ev
+from engine.core.errors import SessionBusy
+from engine.journal.state import Resync
+from engine.session.engine import Engine
+from engine.session.session import Session
+from engine.session.turn import Turn
+
+
+@final
+class LocalClient:
+    """Talks to a session of an engine in this process."""
+
+    def __init__(self, engine: Engine, session: Session) -> None:
+        """Make it."""
+        self.session = session
+        self._engine = engine
+        # All processes that this chat has started carry the mark of one of these sessions.
+        self.tally = Tally()
+        self._turn: Turn | None = None
+        self._idle = trio.Event()
+
+    async def watch(self, deliver: Callable[[ChatEvent], None]) -> None:
+        """Deliver what is true now, and then every event. Runs until cancelled. A checkpoint."""
+        state = self.session.state
+        # No checkpoint between the snapshot and the cursor: nothing is missed, and nothing comes twice.
+        cursor = self.session.subscribe()
+        deliver(
+            Resync(
+                session_id=self.session.id,
+                epoch="",
+                seq=state.seq,
+                state=state,
+                open_questions=self.session.open_questions,
+            )
+        )
+        async for event in cursor:
+            if not isinstance(event, Resync):
+                self.tally.feed(event)
+            deliver(event)
+
+    async def perform(self, effect: SessionEffect) -> None:
+        """Do what the user wants of the session. Always a checkpoint, after it. Raises `EngineError`."""
+        try:
+            await self._perform(effect)
+        finally:
+            await trio.lowlevel.checkpoint()
+
+    async def leave(self) -> None:
+        """Cancel the running turn, and wait for its end; then end background commands. A checkpoint."""
+        turn = self.session.state.turn
+        if turn is not None:
+            cursor = self.session.subscribe()
+            if self.session.cancel(turn.turn_id):
+                async for event in cursor:
+                    if isinstance(event, ev.TurnEnded) and event.turn_id == turn.turn_id:
+                        break
+        await self.session.background.end_jobs()
+        await trio.lowlevel.checkpoint()
+
+    async def _perform(self, effect: SessionEffect) -> None:
+        session = self.session
+        match effect:
+            case SendPrompt():
+                self._prompt(effect)
+            case SendSteer():
+                session.inputs.steer(effect.text, turn_id=effect.turn_id, input_id=effect.input_id)
+            case SendQueued():
+                session.inputs.queue(effect.text, input_id=effect.input_id)
+            case TakeBack():
+                session.inputs.remove(effect.input_id)
+            case CancelTurn():
+                session.cancel(effect.turn_id)
+            case SkipWait():
+                if self._turn is not None and self._turn.id == effect.turn_id:
+                    self._turn.skip_wait()
+            case AnswerQuestion():
+                await give_answer(session, effect)
+
+    def _prompt(self, effect: SendPrompt) -> None:
+        """Start a turn. Not a checkpoint, so that no input is lost between its removal and the prompt."""
+        for input_id in effect.replaces:
+            self.session.inputs.remove(input_id)
+        try:
+            self._turn = self._engine.start_turn(self.session, effect.text, input_id=effect.input_id)
+        except SessionBusy:
+            # A report of background work has just started a turn.
+            self.session.inputs.queue(effect.text, input_id=effect.input_id)

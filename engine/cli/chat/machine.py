@@ -1,0 +1,376 @@
+"""The chat as a pure machine: keys and events go in, lines to print and things to do come out.
+
+It knows no terminal, no session and no clock. `layout` draws what it holds; a driver carries out its effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+import attrs
+
+from engine.cli.chat import effects as do
+from engine.cli.chat.editor.composer import Composer, edit_with_key
+from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
+from engine.cli.chat.outbox import Message, Outbox
+from engine.cli.chat.question_queue import QUIET_SECONDS, QuestionQueue
+from engine.cli.chat.status_facts import StatusFacts
+from engine.cli.chat.slash_commands import find_command, is_command_line
+from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.core import events as ev
+from engine.core.ids import InputId, TurnId
+from engine.journal.state import Resync
+
+# Ctrl-C at an empty prompt: a second one within this time leaves.
+LEAVE_SECONDS: Final = 2.0
+_TURNS_SHOWN: Final = 2
+
+ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync
+
+
+@attrs.frozen
+class Failure:
+    """Something that was to be done has failed.
+
+    Attributes:
+        effect: what.
+        message: why, for the user.
+        is_turn_over: the turn has just ended.
+    """
+
+    effect: do.Effect
+    message: str
+    is_turn_over: bool = False
+
+
+@attrs.define(eq=False)
+class ChatMachine:
+    """The state of the chat.
+
+    Attributes:
+        view: what is shown of the session.
+        facts: what the status line tells of it.
+        composer: the draft.
+        questions: the open questions.
+        outbox: the messages that the model has not read.
+        notice: a short remark in the status line.
+    """
+
+    view: TranscriptView
+    facts: StatusFacts
+    questions: QuestionQueue
+    new_input_id: Callable[[], str]
+    composer: Composer = attrs.field(factory=Composer)
+    outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    notice: str = attrs.field(default="", init=False)
+    turn_id: TurnId | None = attrs.field(default=None, init=False)
+    is_cancelling: bool = attrs.field(default=False, init=False)
+    _is_attached: bool = attrs.field(default=False, init=False)
+    _leave_before: float = attrs.field(default=float("-inf"), init=False)
+    _last_key: float = attrs.field(default=float("-inf"), init=False)
+    _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._handlers = {
+            "enter": self._enter,
+            "alt+enter": self._queue,
+            "escape": self._escape,
+            "ctrl+c": self._interrupt,
+            "tab": self._tab,
+            "ctrl+z": self._suspend,
+            "ctrl+l": self._redraw,
+            "ctrl+g": self._edit,
+        }
+
+    # -- what comes in -----------------------------------------------------------------------------
+
+    def handle_key(self, event: KeyInput, now: float) -> list[do.Effect]:
+        """Handle a key, typed text or a paste; *now* is a monotonic time."""
+        # The last remark has been read.
+        self.notice = ""
+        effects = list(self._input(event, now))
+        self._last_key = now
+        if not (isinstance(event, Key) and event.name == "tab"):
+            self.questions.note_key()
+        return effects
+
+    def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
+        """Handle an event of the session."""
+        lines = self._resync(event) if isinstance(event, Resync) else self._event(event)
+        is_quiet = self.composer.is_empty and now - self._last_key >= QUIET_SECONDS
+        lines += self.questions.show_next(is_quiet=is_quiet)
+        return [do.Print(tuple(lines))] if lines else []
+
+    def handle_failure(self, failure: Failure) -> list[do.Effect]:
+        """Handle that something could not be done."""
+        effect = failure.effect
+        if isinstance(effect, do.AnswerQuestion):
+            self.questions.reopen(effect.request.request_id)
+        elif isinstance(effect, (do.SendPrompt, do.SendSteer, do.SendQueued)):
+            return self._unsent(effect, failure)
+        return [self._note(failure.message)]
+
+    def tick_after(self, now: float) -> float | None:
+        """Return after how many seconds the screen changes by itself; None: it does not."""
+        if self.turn_id is not None:
+            return 1.0
+        if self.notice and now < self._leave_before:
+            return self._leave_before - now
+        return None
+
+    def handle_tick(self, now: float) -> None:
+        """Let go of what has an end."""
+        if now >= self._leave_before > float("-inf"):
+            self._leave_before = float("-inf")
+            self.notice = ""
+
+    # -- keys --------------------------------------------------------------------------------------
+
+    def _input(self, event: KeyInput, now: float) -> Iterator[do.Effect]:
+        if self.questions.is_focused:
+            yield from self._answer_input(event)
+        elif isinstance(event, PastedText):
+            self.composer.paste(event.text)
+        elif isinstance(event, TypedText):
+            yield from self._typed(event.text, now)
+        else:
+            yield from self._pressed(event, now)
+
+    def _typed(self, text: str, now: float) -> Iterator[do.Effect]:
+        answer = (
+            self.questions.letter_answer(text) if self.composer.is_empty and not self.composer.buffer.text else None
+        )
+        if answer is not None and now - self._last_key >= QUIET_SECONDS:
+            yield from self._answer(answer)
+        else:
+            self.composer.type(text)
+
+    def _pressed(self, key: Key, now: float) -> Iterator[do.Effect]:
+        handler = self._handlers.get(key.name)
+        if handler is not None:
+            yield from handler(now)
+        elif key.name in {"up", "ctrl+p"} and self.composer.buffer.text == "" and self._take_back_target() is not None:
+            yield from self._take_back()
+        elif not (key.name == "ctrl+d" and not self.composer.buffer.text):
+            self.composer.press(key)
+        else:
+            yield from self._leave()
+
+    def _enter(self, now: float) -> Iterator[do.Effect]:
+        del now
+        buffer = self.composer.buffer
+        if buffer.text[: buffer.cursor].endswith("\\"):
+            buffer.delete_back()
+            buffer.insert("\n")
+        elif is_command_line(self.composer.text):
+            yield from self._command(self.composer.text)
+        elif not self.composer.is_empty:
+            yield self._send(self.composer.take())
+        elif self.turn_id is not None:
+            yield do.SkipWait(self.turn_id)
+        elif any(message.state != "sending" for message in self.outbox.messages):
+            yield self._send("")
+
+    def _queue(self, now: float) -> Iterator[do.Effect]:
+        if self.turn_id is None or self.composer.is_empty or is_command_line(self.composer.text):
+            yield from self._enter(now)
+            return
+        message = Message(InputId(self.new_input_id()), self.composer.take(), "queue", "sending")
+        self.outbox.add(message)
+        yield do.SendQueued(message.input_id, message.text)
+
+    def _escape(self, now: float) -> Iterator[do.Effect]:
+        del now
+        if self.turn_id is not None:
+            yield from self._cancel()
+
+    def _interrupt(self, now: float) -> Iterator[do.Effect]:
+        """Handle Ctrl-C."""
+        if self.turn_id is not None:
+            if self.is_cancelling:
+                yield do.Leave(at_once=True)
+            else:
+                yield from self._cancel()
+        elif self.composer.buffer.text:
+            self.composer.take()
+            self.notice = "Up brings the draft back"
+        elif now < self._leave_before:
+            yield from self._leave()
+        else:
+            self._leave_before = now + LEAVE_SECONDS
+            self.notice = "Ctrl+C again to quit"
+
+    def _tab(self, now: float) -> Iterator[do.Effect]:
+        del now
+        if self.questions.choice_rows():
+            self.questions.is_focused = True
+        yield from ()
+
+    def _suspend(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.Suspend()
+
+    def _redraw(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.Redraw()
+
+    def _edit(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.EditExternally()
+
+    def _leave(self) -> Iterator[do.Effect]:
+        yield do.Leave()
+
+    def _cancel(self) -> Iterator[do.Effect]:
+        assert self.turn_id is not None
+        if not self.is_cancelling:
+            self.is_cancelling = True
+            yield do.CancelTurn(self.turn_id)
+
+    # -- messages ------------------------------------------------------------------------------------
+
+    def _send(self, text: str) -> do.Effect:
+        """Send *text*: to the running turn, or as a prompt together with all that waits."""
+        input_id = InputId(self.new_input_id())
+        if self.turn_id is not None and not self.is_cancelling:
+            self.outbox.add(Message(input_id, text, "steer", "sending"))
+            return do.SendSteer(input_id, self.turn_id, text)
+        if self.turn_id is not None:
+            # The turn is ending: what is sent now waits for the next one.
+            self.outbox.add(Message(input_id, text, "queue", "sending"))
+            return do.SendQueued(input_id, text)
+        prompt, replaces = self.outbox.merge(input_id, text)
+        return do.SendPrompt(prompt.input_id, prompt.text, replaces)
+
+    def _unsent(self, effect: do.Send, failure: Failure) -> list[do.Effect]:
+        message = self.outbox.fail(effect.input_id)
+        if message is None:
+            return []
+        if self.composer.is_empty:
+            # Where it came from: Enter sends it again.
+            self.outbox.discard(effect.input_id)
+            self.composer.replace(message.text)
+        if failure.is_turn_over:
+            return [self._note("The turn has ended. Enter sends this as a new message.")]
+        return [self._note(f"Not sent: {failure.message}")]
+
+    def _take_back_target(self) -> Message | None:
+        return self.outbox.last_waiting()
+
+    def _take_back(self) -> Iterator[do.Effect]:
+        message = self.outbox.last_waiting()
+        assert message is not None
+        if message.state == "unsent":
+            self.outbox.discard(message.input_id)
+            self.composer.replace(message.text)
+        elif not message.is_returning:
+            self.outbox.begin_return(message.input_id)
+            yield do.TakeBack(message.input_id)
+
+    def _command(self, line: str) -> Iterator[do.Effect]:
+        name, _, argument = line.strip()[1:].partition(" ")
+        found = find_command(name)
+        if isinstance(found, str):
+            # It stays in the composer, and is never sent to the model.
+            self.notice = found
+            return
+        if found.needs_idle and self.turn_id is not None:
+            self.notice = f"/{found.name} works after this turn"
+            return
+        self.composer.take()
+        yield do.RunCommand(found.name, argument.strip())
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def _answer_input(self, event: KeyInput) -> Iterator[do.Effect]:
+        """Handle a key while the answer has the focus."""
+        line = self.questions.answer_line
+        if isinstance(event, (PastedText, TypedText)):
+            line.insert(event.text.replace("\n", " "))
+        elif event.name in {"tab", "escape", "ctrl+c"}:
+            self.questions.is_focused = False
+        elif event.name == "enter":
+            yield from self._answer(line.text)
+        else:
+            edit_with_key(line, event)
+
+    def _answer(self, line: str) -> Iterator[do.Effect]:
+        request = self.questions.current
+        if request is None:
+            return
+        if not self.questions.accepts(line):
+            self.notice = "Not an answer to this question"
+            return
+        self.questions.note_answer(request)
+        yield do.AnswerQuestion(request, line)
+
+    # -- events --------------------------------------------------------------------------------------
+
+    def _event(self, event: ev.Durable | ev.Live) -> list[str]:
+        self.facts.feed(event)
+        settled = self.questions.feed(event)
+        lines = self.view.feed(event)
+        if settled:
+            lines.append(self._noted(settled))
+        if len(event.path) <= 1:
+            lines += self._own_event(event)
+        return lines
+
+    def _own_event(self, event: ev.Durable | ev.Live) -> list[str]:
+        match event:
+            case ev.TurnStarted() | ev.TurnResumed():
+                self.turn_id, self.is_cancelling = event.turn_id, False
+            case ev.TurnEnding():
+                self.is_cancelling = True
+            case ev.TurnEnded():
+                self.turn_id, self.is_cancelling = None, False
+            case ev.InputPromoted():
+                return self._delivered(event)
+            case ev.InputAdmitted() | ev.InputEdited() | ev.InputRemoved():
+                self._take(self.outbox.feed(event))
+            case _:
+                pass
+        return []
+
+    def _delivered(self, event: ev.InputPromoted) -> list[str]:
+        message = next((each for each in self.outbox.messages if each.input_id == event.input_id), None)
+        self.outbox.feed(event)
+        return [] if message is None else self.view.prompt_lines(message.text)
+
+    def _take(self, message: Message | None) -> None:
+        """Put a message that was taken back into the composer."""
+        if message is None:
+            return
+        if self.composer.is_empty:
+            self.composer.replace(message.text)
+        else:
+            self.composer.replace(f"{message.text}\n{self.composer.buffer.text}")
+
+    def _resync(self, resync: Resync) -> list[str]:
+        state = resync.state
+        self.facts.replace(state)
+        self.turn_id = None if state.turn is None else state.turn.turn_id
+        self.is_cancelling = state.turn is not None and state.turn.ending is not None
+        self.outbox.replace(state.inbox)
+        self.questions.replace(resync.open_questions)
+        lines: list[str] = []
+        if not self._is_attached:
+            self._is_attached = True
+            lines += self.view.history(state, _TURNS_SHOWN)
+        else:
+            lines.append(self._noted("the output above may be incomplete"))
+        return lines + self.view.show_state(resync)
+
+    # -- notes ---------------------------------------------------------------------------------------
+
+    def note(self, text: str) -> do.Effect:
+        """Return what prints a remark."""
+        return self._note(text)
+
+    def _note(self, text: str) -> do.Effect:
+        return do.Print((self._noted(text),))
+
+    def _noted(self, text: str) -> str:
+        return f"{self.view.symbols.note} {escape_on_one_line(text)}"

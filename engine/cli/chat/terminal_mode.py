@@ -1,0 +1,109 @@
+"""The terminal of the chat: raw keys and bracketed paste, and nothing else that a shell would have to undo.
+
+Every way out restores it. What even `kill -9` leaves, the next prompt of a shell sets right by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import termios
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import attrs
+import trio
+
+_READ_BYTES: Final = 1 << 20
+_PASTE_ON: Final = b"\x1b[?2004h"
+_PASTE_OFF: Final = b"\x1b[?2004l"
+_IN_BACKGROUND: Final = 0.5
+
+
+def reflows(env: Mapping[str, str]) -> bool:
+    """Return whether the terminal wraps rows that no longer fit when it gets narrower; nearly all do."""
+    if env.get("TMUX"):
+        return True
+    is_cutting = env.get("TERM", "") in {"linux", "vt100"} or bool(env.get("XTERM_VERSION") or env.get("STY"))
+    return not is_cutting
+
+
+@attrs.define(eq=False)
+class RawTerminal:
+    """The controlling terminal, opened a second time, so that reading does not block.
+
+    (The flag of standard input is shared with the parent process.)
+    """
+
+    _fd: int
+    _saved: list[int | list[bytes | int]] | None = attrs.field(default=None, init=False)
+
+    @classmethod
+    def open(cls) -> RawTerminal | None:
+        """Return the controlling terminal; None: there is none."""
+        try:
+            return cls(os.open("/dev/tty", os.O_RDWR | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+        except OSError:
+            return None
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Its columns and rows."""
+        try:
+            size = os.get_terminal_size(self._fd)
+        except OSError:  # it is gone
+            return 80, 24
+        # Some report nothing, a serial line for instance.
+        return size.columns or 80, size.lines or 24
+
+    def arm(self) -> None:
+        """Deliver each key, and mark pastes."""
+        try:
+            self._saved = termios.tcgetattr(self._fd)
+            mode = termios.tcgetattr(self._fd)
+            mode[0] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR | termios.ISTRIP)
+            mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+            mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, mode)
+            os.write(self._fd, _PASTE_ON)
+        except (OSError, termios.error):
+            return  # the terminal is gone; the next read reports it
+
+    def restore(self) -> None:
+        """Put it back as it was."""
+        if self._saved is None:
+            return
+        saved, self._saved = self._saved, None
+        with suppress(OSError):  # gone, or stopped by Ctrl-S
+            os.write(self._fd, _PASTE_OFF)
+        try:
+            # Not TCSADRAIN: a terminal that is stopped by Ctrl-S would never drain.
+            termios.tcsetattr(self._fd, termios.TCSANOW, saved)
+        except (OSError, termios.error):
+            return
+
+    async def read(self) -> bytes:
+        """Return what was typed; empty at the end. A checkpoint; if cancelled, nothing is lost."""
+        while True:
+            await trio.lowlevel.wait_readable(self._fd)
+            if not self._is_in_foreground():
+                # Reading now would stop this process (SIGTTIN); the keys are for another one.
+                await trio.sleep(_IN_BACKGROUND)
+                continue
+            try:
+                return os.read(self._fd, _READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:  # the terminal is gone
+                return b""
+
+    def close(self) -> None:
+        """Restore it and close it."""
+        self.restore()
+        os.close(self._fd)
+
+    def _is_in_foreground(self) -> bool:
+        try:
+            return os.tcgetpgrp(self._fd) == os.getpgrp()
+        except OSError:  # not the controlling terminal: there is no job control
+            return True

@@ -1,0 +1,230 @@
+"""Events as finished lines, and what is still open: the unfinished text, and the calls that run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.styles import Styles
+from engine.cli.chat.text_lines import TextLines
+from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
+from engine.cli.turn.render import Renderer, main_argument
+from engine.cli.turn.turn_summary import Tally, closing_line
+from engine.core import events as ev
+from engine.core.ids import CallId, PartId
+from engine.core.messages import AssistantMessage, Message, ReasoningPart, TextPart, UserMessage
+from engine.journal.state import OpenStep, Resync, SessionState
+
+MAX_RUNNING_ROWS: Final = 5
+_MIN_REASONING_SECONDS: Final = 1.0
+
+
+@attrs.define
+class RunningCall:
+    """A call whose body runs."""
+
+    tool: str
+    arguments: str
+    depth: int
+    started: float | None = None
+    last_output: str = ""
+
+
+@attrs.define(eq=False)
+class TranscriptView:
+    """What is shown of a session: lines are returned once, and never change."""
+
+    styles: Styles
+    symbols: Symbols
+    width: int
+    _renderer: Renderer = attrs.field(init=False)
+    _text: TextLines = attrs.field(factory=TextLines, init=False)
+    _text_part: PartId | None = attrs.field(default=None, init=False)
+    _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
+    _calls: dict[CallId, RunningCall] = attrs.field(factory=dict[CallId, RunningCall], init=False)
+    _reasoning_since: float | None = attrs.field(default=None, init=False)
+    _turn_started: float = attrs.field(default=0.0, init=False)
+    _tally: Tally = attrs.field(factory=Tally, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._renderer = Renderer(symbols=self.symbols, width=self.width, plain=False, shows_text=False)
+
+    def resize(self, width: int) -> None:
+        """Use another width for what comes from now on."""
+        self.width = self._renderer.width = width
+
+    def feed(self, event: ev.Durable | ev.Live) -> list[str]:
+        """Return the lines that *event* finishes."""
+        self._tally.feed(event)
+        is_own = len(event.path) <= 1
+        match event:
+            case ev.TextDelta() | ev.PartEnded() | ev.PartReplaced() | ev.PartDiscarded() | ev.ReasoningDelta():
+                return self._part(event) if is_own else []
+            case ev.TurnStarted() if is_own:
+                self._turn_started, self._tally = event.time, Tally()
+            case ev.TurnEnded() if is_own:
+                return [*self._end_text(), *self._turn_end(event)]
+            case ev.CallAnnounced() | ev.CallQueued() | ev.CallStarted() | ev.CallProgress() | ev.CallSettled():
+                self._call(event)
+            case _:
+                pass
+        lines = self._renderer.feed(event).splitlines()
+        return [*self._end_text(), *lines] if lines else []
+
+    def open_rows(self) -> list[str]:
+        """Return the rows of the unfinished text."""
+        return [escape_control_chars(row) for row in self._text.preview(self.width - 1)]
+
+    def running_rows(self, now: float) -> Iterator[str]:
+        """Yield a row for each running call. *now* is in seconds since the epoch, as in events."""
+        running = [call for call in self._calls.values() if call.started is not None]
+        for call in running[:MAX_RUNNING_ROWS]:
+            seconds = max(0, int(now - (call.started or now)))
+            what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
+            output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
+            head = f"{'  ' * call.depth}{self.symbols.running} {escape_control_chars(call.tool)} {what}"
+            yield f"{head} {self.symbols.note} {seconds} s{output}"
+        if len(running) > MAX_RUNNING_ROWS:
+            yield f"+{len(running) - MAX_RUNNING_ROWS} more"
+
+    @property
+    def has_running_calls(self) -> bool:
+        """Whether a call's body runs."""
+        return any(call.started is not None for call in self._calls.values())
+
+    # -- the beginning -------------------------------------------------------------------------
+
+    def show_state(self, resync: Resync) -> list[str]:
+        """Return the lines of the open step, and continue from there."""
+        self._text, self._text_part = TextLines(), None
+        self._calls.clear()
+        lines: list[str] = []
+        turn = resync.state.turn
+        if turn is not None and turn.step is not None:
+            lines += self._open_step(turn.step)
+        return lines
+
+    def history(self, state: SessionState, turns: int) -> list[str]:
+        """Return the last *turns* turns of the transcript."""
+        messages: Sequence[Message] = tuple(state.transcript)
+        starts = [
+            index for index, message in enumerate(messages) if isinstance(message, UserMessage) and _is_users(message)
+        ]
+        if not starts or not turns:
+            return []
+        first = starts[-turns] if len(starts) >= turns else starts[0]
+        lines = [f"{self.symbols.note} {first} earlier messages are not shown"] if first else []
+        for message in messages[first:]:
+            lines += self.message_lines(message)
+        return lines
+
+    def message_lines(self, message: Message) -> list[str]:
+        """Return the lines of a message of the transcript."""
+        if isinstance(message, UserMessage):
+            return self.prompt_lines(message.text) if _is_users(message) else []
+        if not isinstance(message, AssistantMessage):
+            return []
+        lines: list[str] = []
+        for part in message.parts:
+            if isinstance(part, TextPart):
+                view = TextLines()
+                lines += [escape_control_chars(line) for line in (*view.feed(part.text), *view.finish())]
+        for call in message.calls:
+            what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
+            lines.append(f"{self.symbols.note} {escape_control_chars(call.tool)} {what}")
+        return lines
+
+    def prompt_lines(self, text: str) -> list[str]:
+        """Return the lines of a message that the user has sent."""
+        first, *rest = escape_control_chars(text).split("\n")
+        marked = [f"> {first}", *(f"  {line}" for line in rest)]
+        return ["", *(self.styles.paint(line, "bold") for line in marked), ""]
+
+    # -- parts -----------------------------------------------------------------------------------
+
+    def _part(
+        self, event: ev.TextDelta | ev.PartEnded | ev.PartReplaced | ev.PartDiscarded | ev.ReasoningDelta
+    ) -> list[str]:
+        match event:
+            case ev.ReasoningDelta():
+                self._reasoning_since = self._reasoning_since or event.time
+                return []
+            case ev.TextDelta():
+                return self._delta(event)
+            case ev.PartEnded():
+                if isinstance(event.part, ReasoningPart):
+                    return self._end_reasoning(event.time)
+                return self._end_text() if isinstance(event.part, TextPart) else []
+            case ev.PartReplaced() | ev.PartDiscarded():
+                if event.part_id not in self._shown_parts:
+                    return []
+                self._shown_parts.discard(event.part_id)
+                return [*self._end_text(), f"{self.symbols.note} Retrying; ignore the partial answer above."]
+
+    def _delta(self, event: ev.TextDelta) -> list[str]:
+        lines = [] if event.part_id == self._text_part else self._end_text()
+        self._text_part = event.part_id
+        self._shown_parts.add(event.part_id)
+        return lines + [escape_control_chars(line) for line in self._text.feed(event.text)]
+
+    def _end_text(self) -> list[str]:
+        """Finish the open line."""
+        lines = [escape_control_chars(line) for line in self._text.finish()]
+        self._text = TextLines()
+        return lines
+
+    def _end_reasoning(self, now: float) -> list[str]:
+        since, self._reasoning_since = self._reasoning_since, None
+        if since is None or now - since < _MIN_REASONING_SECONDS:
+            return []
+        return [self.styles.paint(f"{self.symbols.note} Thought for {duration(now - since)}", "dim")]
+
+    def _open_step(self, step: OpenStep) -> list[str]:
+        lines: list[str] = []
+        for part in step.parts:
+            if part.kind == "text" and part.text:
+                lines += self._end_text()
+                lines += [escape_control_chars(line) for line in self._text.feed(part.text)]
+                self._text_part = part.part_id
+                self._shown_parts.add(part.part_id)
+        for call in step.calls:
+            if call.state not in {"settled", "delivered"}:
+                self._calls[call.call_id] = RunningCall(call.tool, call.arguments, 0)
+        return lines
+
+    # -- calls and turns ---------------------------------------------------------------------------
+
+    def _call(
+        self, event: ev.CallAnnounced | ev.CallQueued | ev.CallStarted | ev.CallProgress | ev.CallSettled
+    ) -> None:
+        if isinstance(event, ev.CallAnnounced):
+            self._calls[event.call_id] = RunningCall(event.tool, "", max(0, len(event.path) - 1))
+            return
+        call = self._calls.get(event.call_id)
+        if call is None:
+            return
+        match event:
+            case ev.CallQueued():
+                call.tool, call.arguments = event.tool, event.arguments
+            case ev.CallStarted():
+                call.started = event.time
+            case ev.CallProgress():
+                lines = (event.message or event.output).strip().splitlines()
+                call.last_output = escape_control_chars(lines[-1]).strip() if lines else call.last_output
+            case ev.CallSettled():
+                del self._calls[event.call_id]
+
+    def _turn_end(self, event: ev.TurnEnded) -> list[str]:
+        self._calls.clear()
+        result = event.result
+        if result.stop_reason == "aborted":
+            line = f"Cancelled: {self._tally.states or 'no tool call was open'}"
+        else:
+            line = closing_line(result, self._tally, max(0.0, event.time - self._turn_started))
+        return [self.styles.paint(f"{self.symbols.note} {line}", "dim")]
+
+
+def _is_users(message: UserMessage) -> bool:
+    return message.origin != "engine"

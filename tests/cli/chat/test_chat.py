@@ -1,0 +1,54 @@
+"""`engine chat` as a process on a terminal."""
+
+import signal
+
+import pytest
+
+from tests.cli.conftest import Start
+
+pytestmark = pytest.mark.slow
+
+
+def test_chat_answers_and_continues(engine: Start) -> None:
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Ready")
+        chat.type("chat\r")
+        chat.read_until("completed in")
+        chat.type("remember me\r")
+        chat.read_until("has heard")
+        chat.type("\x04")
+        assert chat.wait() == 0
+        assert "Ready to chat." in chat.output
+        assert "Next: engine chat --continue" in chat.output
+        assert chat.output.count("\x1b[?2004h") == chat.output.count("\x1b[?2004l") == 1
+    with engine("chat", "--continue", terminal=True) as chat:
+        chat.read_until("> remember me")
+        chat.read_until("Ready")
+        chat.type("/quit\r")
+        assert chat.wait() == 0
+
+
+def test_escape_cancels_only_the_turn(engine: Start) -> None:
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Ready")
+        chat.type("slow\r")
+        chat.read_until("word ")
+        chat.type("a draft")
+        chat.read_until("draft")
+        chat.type("\x1b")
+        chat.read_until("Cancelled")
+        chat.type("\x03")
+        chat.read_until("brings the draft back")
+        chat.type("\x04")
+        assert chat.wait() == 0
+
+
+def test_signal_settles_the_turn(engine: Start) -> None:
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Ready")
+        chat.type("slow\r")
+        chat.read_until("word ")
+        chat.send(signal.SIGTERM)
+        assert chat.wait() == 143
+        assert "Cancelled" in chat.output
+        assert chat.output.count("\x1b[?2004h") == chat.output.count("\x1b[?2004l")
