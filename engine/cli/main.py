@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # Commands that are not in the table yet.
 _MODULES: Mapping[str, str] = {
-    "chat": "engine.cli.chat.command",
     "agents": "engine.cli.agents",
     "permissions": "engine.cli.permissions",
     "serve": "engine.cli.serve",
@@ -42,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         first, rest = (rest[0], [*rest[1:], "--help"]) if rest else ("--help", [])
     if first in _HELP:
         return print_text(usage())
+    if not first and _has_terminal():
+        first = "chat"
     # To standard error: a script that forgot the command must not take the usage for output.
     if not first:
         print_error(usage().rstrip())
@@ -53,6 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(first, rest)
     except KeyboardInterrupt:  # before the command catches signals, or after
         return 130
+
+
+def _has_terminal() -> bool:
+    """Return whether a person can chat here."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def usage() -> str:

@@ -36,8 +36,6 @@ def scenario(words: list[str]) -> Answers:
     name, argument = words[0], " ".join(words[1:])
     end = [*text("All done."), *done(usage=USAGE)]
     match name:
-        case "chat":
-            return [[*text("Ready to chat."), *done(usage=USAGE)]]
         case "hello":
             return [[*text("Hello, wörld.\nTwo lines.", pieces=5), *done(usage=USAGE)]]
         case "bash":
@@ -45,7 +43,7 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "tree" | "job" | "ask" | "delegate" | "skill" | "remember" | "long" | "picture":
+        case "chat" | "tree" | "job" | "ask" | "delegate" | "skill" | "remember" | "long" | "picture":
             return [*_OF_SEVERAL_STEPS[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
@@ -162,6 +160,7 @@ def _too_large(request: ReceivedRequest) -> Answer:
 
 
 _OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
+    "chat": lambda _: [[*text("Ready to chat."), *done(usage=USAGE)]],
     "tree": _tree,
     "job": _job,
     "ask": _probe,

@@ -7,10 +7,10 @@ from typing import Protocol
 
 from engine.cli.chat.effects import AnswerQuestion, CancelTurn, Send, SkipWait, TakeBack
 from engine.cli.chat.machine import ChatEvent
+from engine.cli.turn.interactive import Answerable
 from engine.cli.turn.question_prompts import parse_answer, parse_choices
 from engine.core import events as ev
 from engine.core.errors import ConfigError
-from engine.session.answer_types import Answer, Recovery
 
 SessionEffect = Send | TakeBack | CancelTurn | SkipWait | AnswerQuestion
 
@@ -28,22 +28,6 @@ class ChatClient(Protocol):
 
     async def leave(self) -> None:
         """End the turn that runs, if it is this process that runs it. A checkpoint."""
-        ...
-
-
-class Answerable(Protocol):
-    """What takes the answers to questions."""
-
-    async def reply(self, request_id: str, answer: Answer, /) -> None:
-        """Answer a question for permission."""
-        ...
-
-    async def answer(self, request_id: str, /, *answers: str) -> None:
-        """Answer a tool's question."""
-        ...
-
-    async def recover(self, request_id: str, how: Recovery, /, *, model: str | None = None) -> None:
-        """Decide how to continue after a failed request."""
         ...
 
 

@@ -18,7 +18,7 @@ from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.external_editor import EditFailure, edit_text
 from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.live_region import LiveRegion
-from engine.cli.chat.machine import ChatEvent, ChatMachine, Failure
+from engine.cli.chat.machine import ChatEvent, ChatMachine, EffectFailure
 from engine.cli.chat.terminal_mode import RawTerminal, reflows
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
@@ -164,7 +164,7 @@ class ChatDriver:
         except RequestNotFound:
             return  # it was answered elsewhere a moment ago
         except EngineError as error:
-            failure = Failure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
+            failure = EffectFailure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
             self._apply(self._machine.handle_failure(failure))
 
     async def _run_command(self, effect: do.RunCommand) -> None:

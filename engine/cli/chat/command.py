@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import secrets
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import trio
@@ -23,25 +22,21 @@ from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.styles import Styles
 from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.arg_types import add_cwd_flag, command_parser
-from engine.cli.flags.model_flags import add_model_flags, model_choice
-from engine.cli.flags.permission_flags import (
-    PermissionChoice,
-    add_permission_flags,
-    add_sandbox_flags,
-    permission_choice,
-)
-from engine.cli.flags.store_flags import LAST, add_store_flag, open_store, resolve_store
+from engine.cli.flags.model_flags import model_choice
+from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
+from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
 from engine.cli.prompt_files import user_prompt_layers
+from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import leave_at_once, termination_signals
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import symbols_for
 from engine.core.errors import ConfigError, EngineError, MissingKey, SessionElsewhere
-from engine.core.settings import Settings
+from engine.core.settings import Limits, Settings
 from engine.core.version import __version__
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
@@ -73,8 +68,10 @@ class ChatOptions:
     choice: SessionChoice
     permissions: PermissionChoice
     layers: PromptLayers
+    limits: Limits
     place: str
     has_snapshots: bool
+    colour: ColourChoice
 
 
 def main(arguments: list[str]) -> int:
@@ -92,10 +89,11 @@ def main(arguments: list[str]) -> int:
 
 def parse(arguments: list[str]) -> ChatOptions:
     """Parse *arguments*. It blocks. Raises `SystemExit`, `ConfigError`, `StoreError`."""
-    parser = _parser()
-    args = parser.parse_args(arguments)
+    args = parse_arguments("chat", arguments)
     if args.fork and args.resume is None:
-        parser.error("--fork needs --continue or --resume")
+        raise ConfigError("--fork needs --continue or --resume\nNext: engine chat --continue --fork")
+    if args.store == MEMORY and args.resume is not None:
+        raise ConfigError("a session that is not saved can't be continued\nNext: leave out --ephemeral")
     permissions = permission_choice(args)
     configured = config_with_agents(args)
     config = attrs.evolve(configured, sandbox=permissions.box(configured))
@@ -109,34 +107,11 @@ def parse(arguments: list[str]) -> ChatOptions:
         ),
         permissions=permissions,
         layers=user_prompt_layers(config, permissions),
+        limits=Limits(steps=args.max_steps, seconds=args.max_seconds, tokens=args.max_tokens, cost=args.max_cost),
         place=resolve_store(args),
         has_snapshots=not args.no_snapshots,
+        colour=cast("ColourChoice", args.color),
     )
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser("chat", "Talk to the agent. The session is saved: --continue continues it.")
-    add_cwd_flag(parser)
-    group = parser.add_argument_group("session")
-    which = group.add_mutually_exclusive_group()
-    which.add_argument(
-        "-c",
-        "--continue",
-        dest="resume",
-        action="store_const",
-        const=LAST,
-        help="continue the newest session of this folder",
-    )
-    which.add_argument("--resume", metavar="ID", help="continue this session, in its folder")
-    group.add_argument("--fork", action="store_true", help="continue in a copy of the session")
-    add_store_flag(group)
-    group.add_argument(
-        "--no-snapshots", action="store_true", help="take no snapshots of files: changes can't be undone then"
-    )
-    add_permission_flags(parser)
-    add_sandbox_flags(parser)
-    add_model_flags(parser)
-    return parser
 
 
 def _check_terminal() -> None:
@@ -145,6 +120,10 @@ def _check_terminal() -> None:
     is_terminal = all(stream is not None and stream.isatty() for stream in streams)
     if not is_terminal or os.environ.get("TERM", "dumb") == "dumb":
         raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK"')
+
+
+def _settings(options: ChatOptions) -> Settings:
+    return Settings(limits=options.limits, headless="wait", on_exhausted="ask", options=options.choice.model.options)
 
 
 def _tools(options: ChatOptions) -> tuple[Tool, ...]:
@@ -168,7 +147,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     model=models,
                     config=choice.model.config,
                     tools=tools,
-                    settings=Settings(headless="wait", on_exhausted="ask", options=choice.model.options),
+                    settings=_settings(options),
                     permissions=PermissionOptions(approver=options.permissions.policy(choice.model.config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
@@ -189,7 +168,7 @@ async def _chat(
     eng: Engine, session: Session, terminal: RawTerminal, options: ChatOptions, signals: AsyncIterator[int]
 ) -> int:
     """Run the chat on the terminal; return the exit code. Always a checkpoint."""
-    output = Output.to(sys.stdout)
+    output = Output.to(sys.stdout, options.colour)
     symbols = symbols_for(output.encoding)
     view = TranscriptView(Styles(has_colour=output.palette.is_on), symbols, terminal.size[0])
     profile = options.permissions.profile or options.choice.model.config.profile or "ask"

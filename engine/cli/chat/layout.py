@@ -9,7 +9,7 @@ import attrs
 
 from engine.cli.chat.editor.graphemes import cells, clusters
 from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
-from engine.cli.chat.live_region import Frame
+from engine.cli.chat.live_region import RegionFrame
 from engine.cli.chat.machine import ChatMachine
 from engine.cli.terminal.terminal_text import escape_on_one_line
 
@@ -25,7 +25,7 @@ class Size:
     rows: int
 
 
-def draw(machine: ChatMachine, size: Size, now: float) -> Frame:
+def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
     """Return the live region; *now* is in seconds since the epoch. It takes at most half of the rows."""
     styles, width = machine.view.styles, max(4, size.columns - 1)
     most = max(_MIN_ROWS, size.rows // 2)
@@ -35,7 +35,7 @@ def draw(machine: ChatMachine, size: Size, now: float) -> Frame:
     above = [fit(line, width) for line in _above(machine, now)]
     # What is nearest to the composer counts most.
     above = above[len(above) - min(room, len(above)) :]
-    return Frame((*above, *composer, *status), len(above) + row, column)
+    return RegionFrame((*above, *composer, *status), len(above) + row, column)
 
 
 def _above(machine: ChatMachine, now: float) -> Iterator[str]:

@@ -22,7 +22,7 @@ _ERASE_LINE_END: Final = "\x1b[K"
 
 
 @attrs.frozen
-class Frame:
+class RegionFrame:
     """What the live region shows.
 
     Attributes:
@@ -36,7 +36,7 @@ class Frame:
     column: int
 
 
-_NOTHING: Final = Frame((), 0, 0)
+_NOTHING: Final = RegionFrame((), 0, 0)
 
 
 @attrs.define(eq=False)
@@ -48,9 +48,9 @@ class LiveRegion:
     """
 
     columns: int
-    _shown: Frame = attrs.field(default=_NOTHING, init=False)
+    _shown: RegionFrame = attrs.field(default=_NOTHING, init=False)
 
-    def draw(self, lines: Sequence[str], frame: Frame) -> str:
+    def draw(self, lines: Sequence[str], frame: RegionFrame) -> str:
         """Return what prints *lines* above the region and shows *frame*; empty if nothing changes."""
         if not lines and frame == self._shown:
             return ""
@@ -83,12 +83,12 @@ class LiveRegion:
         """Take it that nothing of the region is shown, and the cursor is at the beginning of a line."""
         self._shown = _NOTHING
 
-    def _with_lines(self, lines: Sequence[str], frame: Frame) -> str:
+    def _with_lines(self, lines: Sequence[str], frame: RegionFrame) -> str:
         # A line of code may be wider than the terminal: it wraps, and nobody knows how. So the region is drawn anew.
         printed = "".join(f"{line}\r\n" for line in lines)
         return f"{self._to_top()}{_ERASE_BELOW}{printed}{_all_rows(frame)}"
 
-    def _changes(self, frame: Frame) -> str:
+    def _changes(self, frame: RegionFrame) -> str:
         """Return what draws the rows that differ."""
         before = self._shown
         if not before.rows:
@@ -115,7 +115,7 @@ def wrapped_rows(row: str, columns: int) -> int:
     return max(1, -(-cells(plain_text(row)) // columns))
 
 
-def _all_rows(frame: Frame) -> str:
+def _all_rows(frame: RegionFrame) -> str:
     if not frame.rows:
         return ""
     return "\r\n".join(frame.rows) + _up(len(frame.rows) - 1 - frame.row) + _to_column(frame.column)

@@ -11,12 +11,12 @@ from typing import Final, TypeAlias
 import attrs
 
 from engine.cli.chat import effects as do
-from engine.cli.chat.editor.composer import Composer, edit_with_key
+from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
-from engine.cli.chat.outbox import Message, Outbox
+from engine.cli.chat.outbox import Outbox, OutgoingMessage
 from engine.cli.chat.question_queue import QUIET_SECONDS, QuestionQueue
-from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.slash_commands import find_command, is_command_line
+from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core import events as ev
@@ -31,7 +31,7 @@ ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync
 
 
 @attrs.frozen
-class Failure:
+class EffectFailure:
     """Something that was to be done has failed.
 
     Attributes:
@@ -103,7 +103,7 @@ class ChatMachine:
         lines += self.questions.show_next(is_quiet=is_quiet)
         return [do.Print(tuple(lines))] if lines else []
 
-    def handle_failure(self, failure: Failure) -> list[do.Effect]:
+    def handle_failure(self, failure: EffectFailure) -> list[do.Effect]:
         """Handle that something could not be done."""
         effect = failure.effect
         if isinstance(effect, do.AnswerQuestion):
@@ -177,7 +177,7 @@ class ChatMachine:
         if self.turn_id is None or self.composer.is_empty or is_command_line(self.composer.text):
             yield from self._enter(now)
             return
-        message = Message(InputId(self.new_input_id()), self.composer.take(), "queue", "sending")
+        message = OutgoingMessage(InputId(self.new_input_id()), self.composer.take(), "queue", "sending")
         self.outbox.add(message)
         yield do.SendQueued(message.input_id, message.text)
 
@@ -235,16 +235,16 @@ class ChatMachine:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
         input_id = InputId(self.new_input_id())
         if self.turn_id is not None and not self.is_cancelling:
-            self.outbox.add(Message(input_id, text, "steer", "sending"))
+            self.outbox.add(OutgoingMessage(input_id, text, "steer", "sending"))
             return do.SendSteer(input_id, self.turn_id, text)
         if self.turn_id is not None:
             # The turn is ending: what is sent now waits for the next one.
-            self.outbox.add(Message(input_id, text, "queue", "sending"))
+            self.outbox.add(OutgoingMessage(input_id, text, "queue", "sending"))
             return do.SendQueued(input_id, text)
         prompt, replaces = self.outbox.merge(input_id, text)
         return do.SendPrompt(prompt.input_id, prompt.text, replaces)
 
-    def _unsent(self, effect: do.Send, failure: Failure) -> list[do.Effect]:
+    def _unsent(self, effect: do.Send, failure: EffectFailure) -> list[do.Effect]:
         message = self.outbox.fail(effect.input_id)
         if message is None:
             return []
@@ -256,7 +256,7 @@ class ChatMachine:
             return [self._note("The turn has ended. Enter sends this as a new message.")]
         return [self._note(f"Not sent: {failure.message}")]
 
-    def _take_back_target(self) -> Message | None:
+    def _take_back_target(self) -> OutgoingMessage | None:
         return self.outbox.last_waiting()
 
     def _take_back(self) -> Iterator[do.Effect]:
@@ -294,7 +294,7 @@ class ChatMachine:
         elif event.name == "enter":
             yield from self._answer(line.text)
         else:
-            edit_with_key(line, event)
+            self.composer.edit(line, event)
 
     def _answer(self, line: str) -> Iterator[do.Effect]:
         request = self.questions.current
@@ -339,7 +339,7 @@ class ChatMachine:
         self.outbox.feed(event)
         return [] if message is None else self.view.prompt_lines(message.text)
 
-    def _take(self, message: Message | None) -> None:
+    def _take(self, message: OutgoingMessage | None) -> None:
         """Put a message that was taken back into the composer."""
         if message is None:
             return

@@ -19,7 +19,7 @@ MessageState: TypeAlias = Literal["sending", "waiting", "unsent"]
 
 
 @attrs.frozen
-class Message:
+class OutgoingMessage:
     """A message of the user that the model has not read.
 
     Attributes:
@@ -40,12 +40,12 @@ class Message:
 class Outbox:
     """The messages, in the order in which they were sent."""
 
-    _messages: dict[InputId, Message] = attrs.field(factory=dict[InputId, Message], init=False)
+    _messages: dict[InputId, OutgoingMessage] = attrs.field(factory=dict[InputId, OutgoingMessage], init=False)
     # Waiting input that was put into a prompt, until the session has removed it.
     _merged: dict[InputId, InputId] = attrs.field(factory=dict[InputId, InputId], init=False)
 
     @property
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[OutgoingMessage, ...]:
         """All of them."""
         return tuple(self._messages.values())
 
@@ -54,11 +54,11 @@ class Outbox:
         """Whether there are none."""
         return not self._messages
 
-    def add(self, message: Message) -> None:
+    def add(self, message: OutgoingMessage) -> None:
         """Add a message that is being sent."""
         self._messages[message.input_id] = message
 
-    def merge(self, input_id: InputId, text: str) -> tuple[Message, tuple[InputId, ...]]:
+    def merge(self, input_id: InputId, text: str) -> tuple[OutgoingMessage, tuple[InputId, ...]]:
         """Put all messages that do not move, and *text*, into one prompt with that id; return it, and what it replaces."""
         parts = [message for message in self._messages.values() if message.state != "sending"]
         for part in parts:
@@ -66,11 +66,11 @@ class Outbox:
             if part.state == "waiting":
                 self._merged[part.input_id] = input_id
         texts = [*(part.text for part in parts), *([text] if text.strip() else [])]
-        prompt = Message(input_id, "\n\n".join(texts), "prompt", "sending")
+        prompt = OutgoingMessage(input_id, "\n\n".join(texts), "prompt", "sending")
         self._messages[input_id] = prompt
         return prompt, tuple(part.input_id for part in parts if part.state == "waiting")
 
-    def fail(self, input_id: InputId) -> Message | None:
+    def fail(self, input_id: InputId) -> OutgoingMessage | None:
         """Note that a message could not be sent; None: it is not on its way."""
         message = self._messages.get(input_id)
         if message is None or message.state != "sending":
@@ -82,7 +82,7 @@ class Outbox:
         """Remove a message: it went to another place."""
         self._messages.pop(input_id, None)
 
-    def last_waiting(self) -> Message | None:
+    def last_waiting(self) -> OutgoingMessage | None:
         """Return the message that was sent last, if it can be taken back."""
         movable = [message for message in self._messages.values() if message.state != "sending" and message.is_own]
         return movable[-1] if movable else None
@@ -91,7 +91,7 @@ class Outbox:
         """Note that a waiting message is being taken back."""
         self._messages[input_id] = attrs.evolve(self._messages[input_id], is_returning=True)
 
-    def feed(self, event: InputAdmitted | InputEdited | InputPromoted | InputRemoved) -> Message | None:
+    def feed(self, event: InputAdmitted | InputEdited | InputPromoted | InputRemoved) -> OutgoingMessage | None:
         """Follow the session; return a message that comes back into the composer."""
         match event:
             case InputAdmitted():
@@ -99,7 +99,7 @@ class Outbox:
                     own = self._messages.get(event.input_id)
                     # Files that the text names were added to it: the user knows what was typed.
                     text = event.message.text if own is None else own.text
-                    self._messages[event.input_id] = Message(
+                    self._messages[event.input_id] = OutgoingMessage(
                         event.input_id, text, event.mode, "waiting", is_own=own is not None
                     )
             case InputEdited():
@@ -115,7 +115,7 @@ class Outbox:
     def replace(self, inbox: Iterable[PendingInput], delivered: Sequence[InputId] = ()) -> None:
         """Take the session's inbox as it is now; what is on its way or could not be sent stays."""
         waiting = {
-            item.input_id: Message(item.input_id, item.message.text, item.mode, "waiting")
+            item.input_id: OutgoingMessage(item.input_id, item.message.text, item.mode, "waiting")
             for item in inbox
             if item.message.origin != "engine" and item.input_id not in self._merged
         }

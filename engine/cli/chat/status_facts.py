@@ -34,28 +34,34 @@ class StatusFacts:
     jobs: int = 0
 
     def feed(self, event: ev.Durable | ev.Live) -> None:
-        """Follow the session."""
-        is_own = len(event.path) <= 1
+        """Follow the session; what its sub-agents do counts when they end."""
+        if len(event.path) > 1:
+            return
         match event:
-            case ev.ModelSwitched() if is_own:
+            case ev.ModelSwitched():
                 self.model = event.model
-            case ev.SessionConfigured() if is_own:
+            case ev.SessionConfigured():
                 self.profile = event.profile or self.default_profile
-            case ev.TurnStarted() if is_own:
-                self.turn_since, self.retry_at = event.time, None
-            case ev.TurnEnded() if is_own:
-                self.turn_since = self.retry_at = None
-                self.cost += event.result.cost
-            case ev.StepStarted() if is_own:
-                self.retry_at = None
-            case ev.StepEnded() if is_own:
-                self.used = event.usage.input + event.usage.output or self.used
-            case ev.RetryScheduled() if is_own:
-                self.retry_at = event.next_at
             case ev.BackgroundStarted():
                 self.jobs += 1
             case ev.BackgroundEnded():
                 self.jobs = max(0, self.jobs - 1)
+            case _:
+                self._turn_event(event)
+
+    def _turn_event(self, event: ev.Durable | ev.Live) -> None:
+        match event:
+            case ev.TurnStarted():
+                self.turn_since, self.retry_at = event.time, None
+            case ev.TurnEnded():
+                self.turn_since = self.retry_at = None
+                self.cost += event.result.cost
+            case ev.StepStarted():
+                self.retry_at = None
+            case ev.StepEnded():
+                self.used = event.usage.input + event.usage.output or self.used
+            case ev.RetryScheduled():
+                self.retry_at = event.next_at
             case _:
                 pass
 

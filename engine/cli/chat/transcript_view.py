@@ -9,8 +9,9 @@ import attrs
 
 from engine.cli.chat.styles import Styles
 from engine.cli.chat.text_lines import TextLines
+from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
-from engine.cli.turn.render import Renderer, main_argument
+from engine.cli.turn.render import Renderer
 from engine.cli.turn.turn_summary import Tally, closing_line
 from engine.core import events as ev
 from engine.core.ids import CallId, PartId

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 # The module of this folder that has the specification, its name there (both empty: the command still has a parser of its
 # own), and what the command does: at most 60 characters, a verb first.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
-    "chat": ("", "", "talk to the agent at the terminal"),
+    "chat": ("chat_command", "CHAT", "talk to the agent at the terminal"),
     "run": ("run_commands", "RUN", "give the agent a task and watch it work"),
     "sessions": ("session_commands", "SESSIONS", "list, search, show, export, fork and delete sessions"),
     "stats": ("session_commands", "STATS", "show tokens and money spent, by day, model and session"),

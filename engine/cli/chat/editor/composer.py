@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from engine.cli.chat.editor.key_decoder import Key
+from engine.cli.chat.editor.kill_ring import KillRing
 from engine.cli.chat.editor.prompt_history import PromptHistory
 from engine.cli.chat.editor.text_buffer import TextBuffer
 from engine.cli.chat.editor.wrapped_text import TextRow, row_of, wrap_text
@@ -38,18 +39,20 @@ _EDITS: Final[Mapping[str, Callable[[TextBuffer], None]]] = {
     "ctrl+a": TextBuffer.line_start,
     "end": TextBuffer.line_end,
     "ctrl+e": TextBuffer.line_end,
-    "ctrl+k": TextBuffer.kill_line_end,
-    "ctrl+u": TextBuffer.kill_line_start,
-    "ctrl+w": TextBuffer.kill_blank_word,
-    "alt+backspace": TextBuffer.kill_word_back,
-    "alt+d": TextBuffer.kill_word,
-    "ctrl+y": TextBuffer.yank,
-    "alt+y": TextBuffer.yank_earlier,
     "ctrl+_": TextBuffer.undo,
     "alt+t": TextBuffer.swap,
     "alt+u": lambda buffer: buffer.change_word(str.upper),
     "alt+l": lambda buffer: buffer.change_word(str.lower),
     "alt+c": lambda buffer: buffer.change_word(str.capitalize),
+}
+_KILLS: Final[Mapping[str, Callable[[KillRing, TextBuffer], None]]] = {
+    "ctrl+k": KillRing.kill_line_end,
+    "ctrl+u": KillRing.kill_line_start,
+    "ctrl+w": KillRing.kill_blank_word,
+    "alt+backspace": KillRing.kill_word_back,
+    "alt+d": KillRing.kill_word,
+    "ctrl+y": KillRing.yank,
+    "alt+y": KillRing.yank_earlier,
 }
 _NEWLINES: Final = frozenset({"ctrl+j", "shift+enter", "ctrl+enter"})
 
@@ -67,6 +70,7 @@ class Composer:
     buffer: TextBuffer = attrs.field(factory=TextBuffer, init=False)
     history: PromptHistory = attrs.field(factory=PromptHistory)
     width: int = attrs.field(default=80, init=False)
+    _kills: KillRing = attrs.field(factory=KillRing, init=False)
     _pastes: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
     _labels: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
     # The column that the cursor goes back to, when it moves over shorter rows.
@@ -118,7 +122,17 @@ class Composer:
         if key.name in _NEWLINES:
             self.buffer.insert("\n")
         else:
-            return edit_with_key(self.buffer, key)
+            return self.edit(self.buffer, key)
+        return True
+
+    def edit(self, buffer: TextBuffer, key: Key) -> bool:
+        """Edit any *buffer* as the key says; return whether it says anything."""
+        if (kill := _KILLS.get(key.name)) is not None:
+            kill(self._kills, buffer)
+        elif (edit := _EDITS.get(key.name)) is not None:
+            edit(buffer)
+        else:
+            return False
         return True
 
     def replace(self, text: str, cursor: int | None = None) -> None:
@@ -157,12 +171,3 @@ class Composer:
         self.clear()
         self.buffer.replace(entry)
         return True
-
-
-def edit_with_key(buffer: TextBuffer, key: Key) -> bool:
-    """Edit *buffer* as the key says; return whether it says anything."""
-    edit = _EDITS.get(key.name)
-    if edit is None:
-        return False
-    edit(buffer)
-    return True

@@ -187,16 +187,18 @@ def _csi(parameters: str, final: str) -> KeyInput | None:
     if parameters[:1] in {"<", "=", ">", "?"}:
         return None
     fields = [field.partition(":") for field in parameters.split(";")]
-    numbers = [int(first) if first.isdigit() else 1 for first, _, _ in fields]
+    first, modifiers, code = [*(int(text) if text.isdigit() else 1 for text, _, _ in fields), 1, 1, 0][:3]
     # kitty reports the release of a key in a sub-parameter.
     if len(fields) > 1 and fields[1][2] == "3":
         return None
-    modifiers = numbers[1] if len(numbers) > 1 else 1
     if final == "u":
-        return _coded(numbers[0], modifiers)
-    if final == "~" and numbers[0] == 27 and len(numbers) > 2:
-        return _coded(numbers[2], modifiers)
-    name = _TILDES.get(numbers[0]) if final == "~" else _FINALS.get(final)
+        return _coded(first, modifiers)
+    if final != "~":
+        return _named(_FINALS.get(final), modifiers)
+    return _coded(code, modifiers) if first == 27 and code else _named(_TILDES.get(first), modifiers)
+
+
+def _named(name: str | None, modifiers: int) -> Key | None:
     return None if name is None else Key(_with_modifiers(name, modifiers))
 
 

@@ -15,21 +15,24 @@ import attrs
 from engine.cli.chat.editor.graphemes import boundaries
 
 _MAX_UNDO: Final = 500
-_MAX_KILLS: Final = 20
 _WORD: Final = re.compile(r"\w+")
 
 
 @attrs.define(eq=False)
 class TextBuffer:
-    """The text that is being written."""
+    """The text that is being written.
+
+    Attributes:
+        text: the text.
+        cursor: where the cursor is in it.
+        last_edit: what the last edit was; empty: the cursor was moved since.
+    """
 
     text: str = attrs.field(default="", init=False)
     cursor: int = attrs.field(default=0, init=False)
     _undo: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]], init=False)
-    _kills: list[str] = attrs.field(factory=list[str], init=False)
-    # What the last edit was, so that a word typed in one go is undone in one go, and kills in a row are yanked together.
-    _last: str = attrs.field(default="", init=False)
-    _yanked: tuple[int, int] | None = attrs.field(default=None, init=False)
+    # So that a word typed in one go is undone in one go, and kills in a row are yanked together.
+    last_edit: str = attrs.field(default="", init=False)
 
     @property
     def is_empty(self) -> bool:
@@ -44,7 +47,7 @@ class TextBuffer:
 
     def clear(self) -> None:
         """Remove everything, and forget how it was written."""
-        self.text, self.cursor, self._last = "", 0, ""
+        self.text, self.cursor, self.last_edit = "", 0, ""
         self._undo.clear()
 
     # -- typing ------------------------------------------------------------------------------
@@ -54,28 +57,28 @@ class TextBuffer:
         if not text:
             return
         # Typed letters are undone as a word.
-        self._remember("insert", goes_on=self._last == "insert" and not text.isspace())
+        self._remember("insert", goes_on=self.last_edit == "insert" and not text.isspace())
         self._put(text)
 
     def delete_back(self) -> None:
         """Delete the cluster before the cursor."""
-        self._delete(self._before(self.cursor), self.cursor, "delete")
+        self.remove(self._before(self.cursor), self.cursor)
 
     def delete_forward(self) -> None:
         """Delete the cluster after the cursor."""
-        self._delete(self.cursor, self._after(self.cursor), "delete")
+        self.remove(self.cursor, self._after(self.cursor))
 
     def undo(self) -> None:
         """Undo the last edit."""
         if self._undo:
             self.text, self.cursor = self._undo.pop()
-        self._last = ""
+        self.last_edit = ""
 
     # -- moving ------------------------------------------------------------------------------
 
     def move(self, position: int) -> None:
         """Put the cursor at *position*, or before the cluster that holds it."""
-        self._last = ""
+        self.last_edit = ""
         self.cursor = self._at_boundary(max(0, min(position, len(self.text))), nearest_end=False)
 
     def left(self) -> None:
@@ -88,70 +91,27 @@ class TextBuffer:
 
     def word_left(self) -> None:
         """Move to the beginning of the word before the cursor."""
-        self.move(self._word_start())
+        self.move(word_start_at(self.text, self.cursor))
 
     def word_right(self) -> None:
         """Move behind the word after the cursor."""
-        self.move(self._word_end())
+        self.move(word_end_at(self.text, self.cursor))
 
     def line_start(self) -> None:
         """Move to the beginning of the line."""
-        self.move(self._line_start(self.cursor))
+        self.move(line_start_at(self.text, self.cursor))
 
     def line_end(self) -> None:
         """Move to the end of the line."""
-        self.move(self._line_end(self.cursor))
+        self.move(line_end_at(self.text, self.cursor))
 
-    # -- kills -------------------------------------------------------------------------------
-
-    def kill_line_end(self) -> None:
-        """Kill to the end of the line; at its end, the line break."""
-        end = self._line_end(self.cursor)
-        self._kill(self.cursor, end if end > self.cursor else min(len(self.text), end + 1), forward=True)
-
-    def kill_line_start(self) -> None:
-        """Kill to the beginning of the line."""
-        self._kill(self._line_start(self.cursor), self.cursor, forward=False)
-
-    def kill_blank_word(self) -> None:
-        """Kill back to a blank."""
-        head = self.text[: self.cursor].rstrip()
-        start = max(head.rfind(" "), head.rfind("\n"), head.rfind("\t")) + 1
-        self._kill(start, self.cursor, forward=False)
-
-    def kill_word_back(self) -> None:
-        """Kill to the beginning of the word before the cursor."""
-        self._kill(self._word_start(), self.cursor, forward=False)
-
-    def kill_word(self) -> None:
-        """Kill to the end of the word after the cursor."""
-        self._kill(self.cursor, self._word_end(), forward=True)
-
-    def yank(self) -> None:
-        """Insert what was killed last."""
-        if not self._kills:
-            return
-        self._remember("yank")
-        start = self.cursor
-        self._put(self._kills[-1])
-        self._yanked = (start, self.cursor)
-
-    def yank_earlier(self) -> None:
-        """Right after a yank: replace it with what was killed before that."""
-        if self._last != "yank" or self._yanked is None or len(self._kills) < 2:
-            return
-        start, end = self._yanked
-        self._kills.insert(0, self._kills.pop())
-        self.text = self.text[:start] + self.text[end:]
-        self.cursor = self._at_boundary(start)
-        self._put(self._kills[-1])
-        self._yanked = (start, self.cursor)
+    # -- other edits -------------------------------------------------------------------------
 
     def swap(self) -> None:
         """Swap the clusters around the cursor, and move on; at the end of the line, the last two."""
-        middle = self.cursor if self.cursor < self._line_end(self.cursor) else self._before(self.cursor)
+        middle = self.cursor if self.cursor < line_end_at(self.text, self.cursor) else self._before(self.cursor)
         start, end = self._before(middle), self._after(middle)
-        if start < self._line_start(middle) or start == middle:
+        if start < line_start_at(self.text, middle) or start == middle:
             return
         self._remember("swap")
         self.text = self.text[:start] + self.text[middle:end] + self.text[start:middle] + self.text[end:]
@@ -159,7 +119,7 @@ class TextBuffer:
 
     def change_word(self, change: Callable[[str], str]) -> None:
         """Replace the rest of the word after the cursor by what *change* makes of it, and move behind it."""
-        end = self._word_end()
+        end = word_end_at(self.text, self.cursor)
         if end == self.cursor:
             return
         self._remember("change")
@@ -174,51 +134,26 @@ class TextBuffer:
         if not goes_on:
             self._undo.append((self.text, self.cursor))
             del self._undo[:-_MAX_UNDO]
-        self._last = edit
+        self.last_edit = edit
 
     def _put(self, text: str) -> None:
         self.text = self.text[: self.cursor] + text + self.text[self.cursor :]
         # What was inserted may have become a part of the cluster that follows.
         self.cursor = self._at_boundary(self.cursor + len(text))
 
-    def _delete(self, start: int, end: int, edit: str) -> None:
+    def remove(self, start: int, end: int, edit: str = "delete") -> None:
+        """Remove a range; the cursor goes to its beginning."""
         if start == end:
             return
         self._remember(edit)
         self.text = self.text[:start] + self.text[end:]
         self.cursor = self._at_boundary(start)
 
-    def _kill(self, start: int, end: int, *, forward: bool) -> None:
-        if start == end:
-            return
-        killed, goes_on = self.text[start:end], self._last == "kill" and bool(self._kills)
-        self._delete(start, end, "kill")
-        if goes_on:
-            self._kills[-1] = self._kills[-1] + killed if forward else killed + self._kills[-1]
-        else:
-            self._kills.append(killed)
-            del self._kills[:-_MAX_KILLS]
-
-    def _line_start(self, position: int) -> int:
-        return self.text.rfind("\n", 0, position) + 1
-
-    def _line_end(self, position: int) -> int:
-        end = self.text.find("\n", position)
-        return len(self.text) if end < 0 else end
-
-    def _word_start(self) -> int:
-        words = [match.start() for match in _WORD.finditer(self.text, 0, self.cursor)]
-        return words[-1] if words else 0
-
-    def _word_end(self) -> int:
-        match = _WORD.search(self.text, self.cursor)
-        return len(self.text) if match is None else match.end()
-
     def _marks(self, position: int) -> tuple[int, list[int]]:
         """Return the beginning of the line of *position*, and the positions in it where a cursor may stand."""
         # A line break is always a cluster of its own, so that no other line matters.
-        start = self._line_start(position)
-        return start, boundaries(self.text[start : self._line_end(position)])
+        start = line_start_at(self.text, position)
+        return start, boundaries(self.text[start : line_end_at(self.text, position)])
 
     def _before(self, position: int) -> int:
         start, marks = self._marks(position)
@@ -239,3 +174,26 @@ class TextBuffer:
         if marks[index] != position - start and not nearest_end:
             index -= 1
         return start + marks[index]
+
+
+def line_start_at(text: str, position: int) -> int:
+    """Return where the line of *position* begins."""
+    return text.rfind("\n", 0, position) + 1
+
+
+def line_end_at(text: str, position: int) -> int:
+    """Return where the line of *position* ends."""
+    end = text.find("\n", position)
+    return len(text) if end < 0 else end
+
+
+def word_start_at(text: str, position: int) -> int:
+    """Return where the word before *position* begins."""
+    words = [match.start() for match in _WORD.finditer(text, 0, position)]
+    return words[-1] if words else 0
+
+
+def word_end_at(text: str, position: int) -> int:
+    """Return where the word after *position* ends."""
+    match = _WORD.search(text, position)
+    return len(text) if match is None else match.end()
