@@ -78,7 +78,11 @@ def _parser() -> argparse.ArgumentParser:
     action = parser.add_mutually_exclusive_group()
     action.add_argument("-p", "--prompt", metavar="TEXT", help="send a prompt, and watch its turn to the end")
     action.add_argument("--cancel", action="store_true", help="cancel the running turn, and wait for its end")
-    action.add_argument("--resume", action="store_true", help="go on with a turn that waits for an answer")
+    action.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with a turn that waits for an answer or was interrupted, or with what is queued",
+    )
     parser.add_argument("--url", metavar="URL", help="the server: http://…, https://…, or unix: with a path")
     add_colour_flag(parser)
     parser.add_argument("--store", metavar="PLACE", help="the store whose server is meant; default: $ENGINE_STORE")

@@ -48,7 +48,10 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
     second.read_until("waits for an answer")
     second.read_until("once (o)")
+    third = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
+    third.read_until("once (o)")
     second.type("o\n")
+    third.read_until("(settled by terminal: once)")
     # It joined a turn that ran, and does not know how long.
     second.read_until("completed: 2 steps")
     second.type("\x03")

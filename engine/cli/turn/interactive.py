@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from engine.cli.terminal.keyboard import Keyboard
-from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.cli.turn.question_prompts import (
     OpenQuestion,
     answer_prompt,
@@ -127,7 +127,8 @@ class Dialogue(ABC):
         if self._is_shown and self._open[0][0].request_id == event.request_id:
             self._is_shown = False
             how = event.outcome if isinstance(event, QuestionAnswered) else event.answer
-            self.screen.add_lines(f"  (settled: {how})\n")
+            by = f" by {escape_on_one_line(event.by)}" if event.by else ""
+            self.screen.add_lines(f"  (settled{by}: {how})\n")
         # It may also be one that was not shown yet: an "always" answers several at once.
         self._open = [(request, text) for request, text in self._open if request.request_id != event.request_id]
         # One at a time: two questions on the screen could be answered in the wrong order.

@@ -179,7 +179,10 @@ class RemoteView:
                 if item.asked:
                     return "its turn waits for an answer, and no engine runs it: --resume goes on with it"
                 self._turn_id = None
-                return "its turn was interrupted, as no engine runs it: your next message ends it and begins a new one"
+                return (
+                    "its turn was interrupted, as no engine runs it: --resume lets the model go on, and your next message "
+                    "begins a new turn"
+                )
             case Offline():
                 return "the connection is lost; trying again"
             case Online():
