@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import socket
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,11 +28,20 @@ from engine.control.protocol.watch_methods import (
     WatchParams,
 )
 from engine.control.protocol.wire_converter import Params, write_value
+from engine.control.service.server_discovery import server_of_process
 from engine.control.session_export import Format, export_session
 from engine.control.session_list import SessionListWatch
 from engine.control.session_media import Media, find_media, state_with_references, with_references
 from engine.control.uploads import Uploads
-from engine.core.errors import EngineError, MessageNotFound, RequestNotFound, SessionBusy, TurnOver, TurnParked
+from engine.core.errors import (
+    EngineError,
+    MessageNotFound,
+    RequestNotFound,
+    SessionBusy,
+    SessionElsewhere,
+    TurnOver,
+    TurnParked,
+)
 from engine.core.ids import CallId, RequestId, SessionId, TurnId
 from engine.core.messages import Transcript
 from engine.core.threads import to_thread
@@ -93,6 +103,17 @@ class EngineMethods:
             return await self._changes.run(method, params, keys, caller.name)
         except (SessionBusy, TurnOver, TurnParked) as error:
             raise self._refusal(error, params) from error
+        except SessionElsewhere as error:
+            if url := await self._server_of(error):
+                error.url = url
+            raise
+
+    async def _server_of(self, error: SessionElsewhere) -> str | None:
+        """Return the address of the engine that has a session open, if it serves the same store. A checkpoint."""
+        place = self._runtime.setup.place
+        if error.host != socket.gethostname() or not isinstance(place, str):
+            return None
+        return await to_thread(server_of_process, place, error.pid)
 
     def _refusal(self, error: EngineError, params: Params) -> Refusal:
         """Return *error* with the turn that is in the way: a client then knows what to wait for, or to cancel."""

@@ -340,7 +340,10 @@ class SessionElsewhere(SessionError):
         host: the name of the machine on which that engine runs.
         pid: its process id there.
         until: when its lease expires unless renewed, in seconds since the epoch.
+        url: the address of its control server, as far as a control server knows it.
     """
+
+    url: str | None = None
 
     def __init__(self, session_id: str, *, host: str, pid: int, until: float) -> None:
         super().__init__(

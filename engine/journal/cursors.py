@@ -23,7 +23,7 @@ from engine.core.threads import check_run
 from engine.journal.log import Journal, JournalEntry
 from engine.journal.open_text import DELTAS
 from engine.journal.position import Position
-from engine.journal.state import Descendant, OpenQuestion, Resync, SessionState, open_parts
+from engine.journal.state import Descendant, OpenQuestion, Resync, SessionState
 
 # Events between two schedule points, so that a cursor with much to read does not starve other tasks.
 REFILL = 512
@@ -148,7 +148,7 @@ class Cursor:
         """
         journal = self.journal
         count = journal._visible - self._position
-        if self._behind or self._position < journal._base or count < _WORTH_MERGING or journal._holds():
+        if self._behind or self._position < journal._base or count < _WORTH_MERGING:
             return 0
         waiting = journal._tail[self._position - journal._base :]
         if not _LOST_BEHIND.isdisjoint(map(type, waiting)):
@@ -188,8 +188,6 @@ class Cursor:
         self._must_resync = False
         self._go_to_end()
         (_, state), *below = family = journal._family()
-        # The texts as the states hold them: behind a held event the parts may have grown since.
-        self._offsets = {part.part_id: len(part.text) for _, member in family for part in open_parts(member)}
         return Resync(
             session_id=journal.session_id,
             epoch=journal._store.epoch,
@@ -275,8 +273,7 @@ class Cursor:
                 return self._missed_ending() or self._rest_before(event) or event
             self._index += 1  # the cursor whose position this one continues from has seen it
         rest = self._missed_ending() or self._rest_of_open()
-        if rest is None and not journal._holds():
-            # Not while an event is held: open texts are hidden then, so some of them may still be missing.
+        if rest is None:
             self._position, self._behind, self._since = journal._visible, False, None
         return rest
 
@@ -312,11 +309,11 @@ class Cursor:
         )
 
     def _rest_of_open(self) -> ev.Delta | None:
-        for journal, text in self.journal._open_texts():
+        for seq, text in self.journal._open_texts():
             offset = self._offsets.get(text.part_id, 0)
             if offset < text.length:
-                time = journal._clock.now() if self._since is None else self._since
-                return text.rest(offset=offset, after=journal.seq, time=time)
+                time = self.journal._clock.now() if self._since is None else self._since
+                return text.rest(offset=offset, after=seq, time=time)
         return None
 
 

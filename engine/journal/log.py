@@ -78,12 +78,14 @@ class _Hold(Value):
 
     Attributes:
         family: the states of the descendants, too.
+        texts: the open parts as they were before it, see `_open_texts`.
     """
 
     position: int
     index: int
     state: SessionState
     family: tuple[tuple[Journal, SessionState], ...]
+    texts: tuple[tuple[int, OpenText], ...]
 
 
 @attrs.define(eq=False, repr=False)
@@ -170,7 +172,8 @@ class Journal:
         state = apply(self.state, stamped)
         # The first: what comes after a held event can't be seen either.
         if held and self._hold is None:
-            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self._family())
+            texts = tuple((seq, text.copy()) for seq, text in self._open_texts())
+            self._hold = _Hold(self._base + len(self._tail), len(self._log), self.state, self._family(), texts)
         self.state = state
         self._durable.append(stamped)
         try:
@@ -386,18 +389,15 @@ class Journal:
         """How much of the log cursors may see."""
         return len(self._log) if self._hold is None else self._hold.index
 
-    def _open_texts(self) -> Iterator[tuple[Journal, OpenText]]:
-        """Yield its open parts and those of its descendants, each with its journal, except behind a held event."""
+    def _open_texts(self) -> Iterator[tuple[int, OpenText]]:
+        """Yield its open parts and those of its descendants, as cursors may see them, and the number of the event before."""
         if self._hold is not None:
+            yield from self._hold.texts
             return
         for text in self._open.values():
-            yield self, text
+            yield self.seq, text
         for child in self._children:
             yield from child._open_texts()
-
-    def _holds(self) -> bool:
-        """Tell whether it or a descendant holds an event back."""
-        return self._hold is not None or any(child._holds() for child in self._children)
 
 
 @attrs.define(eq=False, repr=False)

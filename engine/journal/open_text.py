@@ -41,6 +41,19 @@ class OpenText:
             self._chunks = ["".join(self._chunks)]
         return self._chunks[0] if self._chunks else ""
 
+    def copy(self) -> OpenText:
+        """Return one that stays as this one is now."""
+        copied = OpenText(
+            session_id=self.session_id,
+            path=self.path,
+            turn_id=self.turn_id,
+            message_id=self.message_id,
+            part_id=self.part_id,
+            kind=self.kind,
+        )
+        copied.length, copied._chunks = self.length, [self.text()]
+        return copied
+
     def extend(self, text: str, *, after: int, time: float) -> ev.Delta:
         """Add a chunk; return it as a delta that follows the durable event *after*."""
         delta = self._delta(text, offset=self.length, after=after, time=time)

@@ -326,12 +326,6 @@ class Resync(Value):
     position: Position | None = None
 
 
-def open_parts(state: SessionState) -> tuple[OpenPart, ...]:
-    """Return the parts that are being received."""
-    step = None if state.turn is None else state.turn.step
-    return () if step is None else tuple(part for part in step.parts if part.part is None)
-
-
 S = TypeVar("S", OpenPart, OpenCall, OpenStep, OpenTurn, SessionState)
 
 

@@ -45,9 +45,9 @@ from engine.journal.cursors import REFILL, Cursor, follow
 from engine.journal.fold import apply, fold
 from engine.journal.log import Journal, TurnJournal
 from engine.journal.position import Position
-from engine.journal.state import OpenPart, Resync, SessionState, open_parts
+from engine.journal.state import OpenPart, Resync, SessionState
 from engine.store.memory import MemoryStore
-from tests.support.scribe import Scribe, Wall, new_journal
+from tests.support.scribe import Scribe, Wall, new_journal, open_parts
 
 Entry = Durable | Live | Resync
 DELTAS = (TextDelta, ReasoningDelta, ArgumentsDelta)
@@ -377,12 +377,14 @@ class HookRunner:
 
     wall: Wall = attrs.field(factory=Wall)
     ring: int = 4
+    session_id: str = "s"
+    parent: Journal | None = None
     journal: Journal = attrs.field(init=False)
     turn: TurnJournal = attrs.field(init=False)
     part_id: PartId = PartId("p")
 
     def __attrs_post_init__(self) -> None:
-        self.journal = new_journal(wall=self.wall, ring=self.ring)
+        self.journal = new_journal(session_id=self.session_id, parent=self.parent, wall=self.wall, ring=self.ring)
         self.journal.append(SessionCreated(context=SharedContext(cwd="/"), model="m"))
         self.turn = self.start_turn("t")
         self.turn.append(StepStarted(step=1, attempt=1, message_id=MESSAGE, model="m"))
@@ -430,6 +432,24 @@ def test_deltas_of_a_slow_reader_are_merged() -> None:
     assert (delta.offset, delta.text, delta.after, delta.turn_id) == (0, "ab" * 1_000, 4, "t")
     desk.grow("c")
     assert [entry.text for entry in take_all(slow) if isinstance(entry, TextDelta)] == ["c"]
+
+
+def test_held_end_hides_no_text_from_before_it() -> None:
+    """Also of a sub-agent's sub-agent, from a reader that has fallen behind: it sees what a snapshot shows."""
+    root = HookRunner(ring=1)
+    agent = HookRunner(ring=1, session_id="agent", parent=root.journal)
+    below = HookRunner(ring=1, session_id="below", parent=agent.journal, part_id=PartId("q"))
+    slow = follow(root.journal, 0)
+    below.grow("before ")
+    agent.end_step()
+    agent.journal.append(ENDED, turn_id=TurnId("t"), held=True)
+    below.grow("behind")
+    texts = [entry.text for entry in take_all(slow) if isinstance(entry, TextDelta)]
+    assert texts == ["before "]
+    shown = follow(root.journal).snapshot().descendants[-1].state
+    assert [part.text for part in open_parts(shown)] == texts
+    agent.journal.release()
+    assert [entry.text for entry in take_all(slow) if isinstance(entry, TextDelta)] == ["behind"]
 
 
 def test_deltas_are_merged_when_asked() -> None:

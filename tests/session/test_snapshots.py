@@ -14,12 +14,13 @@ from engine.journal.codec import decode_resync, encode_resync
 from engine.journal.cursors import Cursor
 from engine.journal.fold import apply, fold
 from engine.journal.position import decode_position, encode_position
-from engine.journal.state import Resync, SessionState, Waiting, open_parts
+from engine.journal.state import Resync, SessionState, Waiting
 from engine.permission.policy import Policy
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.session.test_sub_agents import WRITING, Script, agent_tools, by_prompt, drained, nested, task
 from tests.support.bench import Bench
 from tests.support.parked import FINE, Home, asks, do, seen
+from tests.support.scribe import open_parts
 from tests.support.world import world
 
 DONE: Answer = [*text("Done."), *done()]

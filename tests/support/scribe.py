@@ -86,6 +86,7 @@ from engine.core.messages import (
 from engine.core.prompt_section import PromptSection
 from engine.core.protocols import NoTrace
 from engine.journal.log import Journal, TurnJournal
+from engine.journal.state import OpenPart, SessionState
 from engine.store.memory import MemoryStore
 
 # Asks for one of so many: `draw(3)` is 0, 1 or 2. Hypothesis draws it, or a seeded random.
@@ -117,6 +118,12 @@ def new_journal(
         parent=parent,
         ring=ring,
     )
+
+
+def open_parts(state: SessionState) -> tuple[OpenPart, ...]:
+    """Return the parts that are being received."""
+    step = None if state.turn is None else state.turn.step
+    return () if step is None else tuple(part for part in step.parts if part.part is None)
 
 
 @attrs.define(eq=False)

@@ -139,6 +139,14 @@ def read_record(folder: Path) -> ServerRecord | None:
         return None  # by an engine of another version: then the lock alone says whether a server runs
 
 
+def server_of_process(place: str, pid: int) -> str | None:
+    """Return the address of the server of the store at *place*, if it is process *pid* of this machine. It blocks."""
+    with suppress(ConfigError):
+        record = find_server(server_folder(place))
+        return record.url if record is not None and record.pid == pid else None
+    return None
+
+
 def write_record(folder: Path, record: ServerRecord) -> None:
     """Say in *folder* where the server is; only for one that holds the lock. It blocks. Raises `ConfigError`."""
     write_private(folder / _RECORD, json.dumps(attrs.asdict(record), indent=1) + "\n", replace=True)

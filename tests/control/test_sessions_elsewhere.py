@@ -1,0 +1,51 @@
+"""A session that another engine has open: reading works, and a refusal names the server to ask instead."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engine.client import connect
+from engine.control.listen import ServeOptions
+from engine.control.service.server_discovery import server_folder
+from engine.errors import SessionElsewhere
+from tests.support.served_engine import served
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """The path of a Unix socket has at most some 100 characters."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Path(folder)
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+async def test_refusal_names_the_server_to_ask(
+    tmp_path: Path, short_folder: Path, monkeypatch: pytest.MonkeyPatch, is_published: bool
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(short_folder))
+    folder = server_folder(str(tmp_path / "sessions.db")) if is_published else short_folder / "hidden"
+    folder.parent.mkdir(exist_ok=True)
+    first = ServeOptions(folder=folder)
+    second = ServeOptions(folder=short_folder / "second")
+    async with (
+        served(tmp_path, options=first) as holder,
+        served(tmp_path, options=second) as other,
+        holder.unix() as owner,
+        other.unix() as client,
+    ):
+        await owner.hello()
+        await client.hello()
+        session_id = await owner.new_session(tmp_path)
+        assert (await client.result("subscribe", session_id=session_id))["mode"] == "stored"
+        error = (await client.call("prompt", session_id=session_id, text="Hi", key="k"))["error"]
+        assert (error["data"]["kind"], error["data"]["pid"]) == ("elsewhere", os.getpid())
+        assert error["data"].get("url") == (holder.at.url if is_published else None)
+        async with connect(other.at.url, token=other.at.token) as link:
+            with pytest.raises(SessionElsewhere) as refused:
+                await link.session(session_id).prompt("Hi")
+            assert refused.value.url == (holder.at.url if is_published else None)
