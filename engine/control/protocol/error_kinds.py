@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.control.protocol.wire_converter import BadParams
+from engine.control.protocol.wire_converter import BadParams, to_json
 from engine.core import errors
 from engine.core.schema import Json
 from engine.jsonrpc.rpc_messages import (
@@ -194,7 +194,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             kind="provider",
             code=-32017,
             meaning="The model's host failed.",
-            facts=("retryable", "status", "retry_after", "reset_at", "time_limit", "seconds"),
+            facts=("retryable", "status", "retry_after", "reset_at", "time_limit", "seconds", "info"),
             classes=(
                 errors.ProviderError,
                 errors.Overloaded,
@@ -308,7 +308,7 @@ def _facts_in(error: BaseException, row: ErrorKind) -> Iterator[tuple[str, Json]
     for attribute, value in vars(error).items():
         name = _FACT_OF.get(attribute, attribute)
         if name in row.facts:
-            yield name, list(value) if isinstance(value, tuple) else value  # pyright: ignore[reportUnknownArgumentType]
+            yield name, to_json(value)
 
 
 # -- from the wire -----------------------------------------------------------------------
@@ -327,9 +327,16 @@ def exception_of(error: RpcError) -> errors.EngineError:
     errors.EngineError.__init__(error_value, error.message)
     for name in _KIND_OF[cls].facts:
         if name in data and name != "what":
-            value = data[name]
-            setattr(error_value, _ATTRIBUTE_OF.get(name, name), tuple(value) if isinstance(value, list) else value)
+            setattr(error_value, _ATTRIBUTE_OF.get(name, name), _attribute(name, data[name]))
     return error_value
+
+
+def _attribute(name: str, value: Json) -> object:
+    if name == "info" and isinstance(value, dict) and "code" in value:
+        # By a newer server, it may have more.
+        known = {field.name for field in attrs.fields(errors.ErrorInfo)}
+        return errors.ErrorInfo(**{each: fact for each, fact in value.items() if each in known})  # type: ignore[arg-type]
+    return tuple(value) if isinstance(value, list) else value
 
 
 # -- close codes -------------------------------------------------------------------------

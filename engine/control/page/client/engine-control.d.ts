@@ -57,7 +57,7 @@ export type ErrorData =
   /** The store can't read or write; what was changed may not be durable. */
   | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; }
   /** The model's host failed. */
-  | { kind: "provider"; retry: RetryAdvice; error?: string; retryable?: unknown; status?: unknown; retry_after?: unknown; reset_at?: unknown; time_limit?: unknown; seconds?: unknown; }
+  | { kind: "provider"; retry: RetryAdvice; error?: string; retryable?: unknown; status?: unknown; retry_after?: unknown; reset_at?: unknown; time_limit?: unknown; seconds?: unknown; info?: unknown; }
   /** The request was cancelled by `rpc.cancel`. */
   | { kind: "cancelled"; retry: RetryAdvice; error?: string; }
   /** A configured or passed value can't work. */
