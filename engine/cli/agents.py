@@ -12,8 +12,9 @@ import attrs
 
 from engine.agents.discovery import LoadedAgents, agent_sources
 from engine.cli.agent_files import load_user_agents, report_untrusted
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools
-from engine.cli.flags.arg_types import add_config_flag, add_cwd_flag, add_json_flag, command_parser, similar_name_hint
+from engine.cli.flags.arg_types import similar_name_hint
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars, two_columns
@@ -29,18 +30,7 @@ _MODES: Final = {
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    parser = command_parser(
-        "agents",
-        "List the agents for `engine run --agent NAME`, and the sub-agents that they can start. "
-        "With a NAME: show the whole definition of one.",
-        epilog="Exit codes: 0 listed, 1 failed, 2 wrong usage.",
-    )
-    parser.add_argument("name", nargs="?", help="show the whole definition of this agent")
-    add_cwd_flag(parser)
-    parser.add_argument("--trust", action="store_true", help="include the project's agents, as if it were trusted")
-    add_config_flag(parser)
-    add_json_flag(parser)
-    return run_command("agents", lambda: _list(parser.parse_args(arguments)))
+    return run_command("agents", lambda: _list(parse_arguments("agents", arguments)))
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from engine.cli.flags.arg_types import add_colour_flag, command_parser
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
@@ -26,6 +26,7 @@ from engine.core.errors import (
     ConfigError,
     Draining,
     EngineError,
+    NothingParked,
     ServerOffline,
     SessionBusy,
     SessionNotFound,
@@ -42,6 +43,7 @@ _HINTS: Final[Mapping[type[EngineError], str]] = {
     Unauthorized: f"(${TOKEN_VARIABLE} holds the token, which is in the file that `engine serve` names)",
     SessionNotFound: "(`engine attach` without an id takes the newest session)",
     SessionBusy: "(without --prompt, a line that you type goes to the running turn)",
+    NothingParked: "Next: engine attach ID --prompt TEXT",
     TurnParked: "(--resume goes on with the turn that waits)",
     Draining: "(try again in a moment)",
 }
@@ -51,7 +53,7 @@ def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
 
     def run() -> int:
-        args = _parser().parse_args(arguments)
+        args = parse_arguments("attach", arguments)
         try:
             return trio.run(_attach, args)
         except Refusal as error:
@@ -59,34 +61,6 @@ def main(arguments: list[str]) -> int:
             return FAILED
 
     return run_command("attach", run, hints=_HINTS)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser(
-        "attach",
-        "Watch a session of a server, answer its questions, and talk to it: a line that you type is a prompt, or goes to "
-        "the running turn. Ctrl-C detaches; the turn goes on.",
-        epilog="The server is that of --url, of $ENGINE_URL, or the one that runs on this machine for the store. Exit codes: "
-        "0 detached or completed, 1 stopped early or failed, 2 wrong usage.",
-    )
-    parser.add_argument(
-        "session",
-        nargs="?",
-        help="the session's id, or the beginning or the end of it; default: the newest that works or waits, or else the "
-        "newest; with --prompt, a new one in this folder",
-    )
-    action = parser.add_mutually_exclusive_group()
-    action.add_argument("-p", "--prompt", metavar="TEXT", help="send a prompt, and watch its turn to the end")
-    action.add_argument("--cancel", action="store_true", help="cancel the running turn, and wait for its end")
-    action.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with a turn that waits for an answer or was interrupted, or with what is queued",
-    )
-    parser.add_argument("--url", metavar="URL", help="the server: http://…, https://…, or unix: with a path")
-    add_colour_flag(parser)
-    parser.add_argument("--store", metavar="PLACE", help="the store whose server is meant; default: $ENGINE_STORE")
-    return parser
 
 
 async def _attach(args: argparse.Namespace) -> int:

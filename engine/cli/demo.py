@@ -19,8 +19,8 @@ from typing import Final, cast
 import attrs
 import trio
 
+from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.demo_script import PROMPTS, WORKERS, answer, usage_of, write_repository
-from engine.cli.flags.arg_types import command_parser
 from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, FAILED, run_command
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import termination_signals, watch_signals
@@ -61,16 +61,9 @@ server on this machine that speaks Anthropic's wire format. Only the model is a 
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code: 0 only if every check passed."""
-    parser = command_parser(
-        "demo",
-        "See the engine work: offline, without a key, in a scratch folder that is removed at the end.",
-    )
-    parser.add_argument(
-        "--html", type=Path, metavar="FILE", help="also write a page that shows what ran when; FILE must not exist"
-    )
 
     def run() -> int:
-        page: Path | None = parser.parse_args(arguments).html
+        page: Path | None = parse_arguments("demo", arguments).html
         if page is not None and page.exists():
             raise ConfigError(f"{page} exists already")
         return trio.run(_demo, page)

@@ -15,18 +15,10 @@ from engine.core.version import __version__
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from engine.cli.command_table.command_spec import CommandSpec
 
-# Commands that are not in the table yet.
-_MODULES: Mapping[str, str] = {
-    "agents": "engine.cli.agents",
-    "permissions": "engine.cli.permissions",
-    "serve": "engine.cli.serve",
-    "attach": "engine.cli.attach",
-    "demo": "engine.cli.demo",
-}
 _HELP = ("--help", "-h")
 
 
@@ -100,9 +92,6 @@ def _unknown_command(word: str) -> str:
 
 def _run(name: str, arguments: list[str]) -> int:
     """Run a command; its module, and those of its flags, are imported only now."""
-    if name in _MODULES:
-        old: Callable[[list[str]], int] = import_module(_MODULES[name]).main
-        return old(arguments)
     from engine.cli.command_table.find_command import find_subcommand, load_spec
     from engine.core.errors import ConfigError
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import trio
 
-from engine.cli.flags.arg_types import add_config_flag, add_json_flag, command_parser
-from engine.cli.terminal.exit_codes import FAILED, USAGE_ERROR, run_command
-from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.terminal.exit_codes import FAILED, run_command
+from engine.cli.terminal.standard_streams import print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.ids import CallId, SessionId, TurnId
@@ -24,7 +24,6 @@ from engine.permission.project_root import find_project_root
 from engine.permission.requested_rights import rights_to_judge
 from engine.permission.rules.explain import explain
 from engine.permission.rules.lint import lint
-from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.project_file import project_files
 from engine.permission.rules.rules import PATH_PERMISSIONS, Ruleset
 from engine.permission.user_policy import UserFiles, user_policy
@@ -34,48 +33,50 @@ from engine.sandbox.seccomp import machine
 from engine.settings_file.config_file import load_config
 
 
-def main(arguments: list[str]) -> int:
-    """Run the command; return the exit code."""
-    return run_command("permissions", lambda: _run(_parser().parse_args(arguments)))
+def list_main(arguments: list[str]) -> int:
+    """Run `list`; return the exit code."""
+    return _run("list", arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = command_parser(
-        "permissions",
-        "Show what the agent may do in a project, and revoke what was allowed.",
-        epilog="Exit codes: 0 done, 1 failed, or lint found something, 2 wrong usage.",
-    )
-    parser.add_argument("--cwd", default=".", help="the agent's working directory; default: this one")
-    add_config_flag(parser)
-    parser.add_argument("--profile", choices=PROFILES, help="instead of the configuration's")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    listing = commands.add_parser("list", help="list rules and grants (the default)")
-    add_json_flag(listing)
-    explaining = commands.add_parser("explain", help="show which rule decides, and why the others don't")
-    explaining.add_argument("permission", help="the permission: bash, read, edit, web, ...")
-    explaining.add_argument("pattern", help="what it is for: a command line, a path, ...")
-    revoking = commands.add_parser("revoke", help="revoke a grant")
-    revoking.add_argument("id", help="the grant's id, from list")
-    commands.add_parser("unasked", help="list the programs that may run without a question when they only read")
-    commands.add_parser("lint", help="find rules that have no effect, or allow more than they seem to")
-    for name, what in (
-        ("trust", "trust a project: use its rules, agents and commands"),
-        ("distrust", "stop trusting a project"),
-    ):
-        trusting = commands.add_parser(name, help=what)
-        trusting.add_argument("folder", nargs="?", help="default: the project that --cwd belongs to")
-    return parser
+def explain_main(arguments: list[str]) -> int:
+    """Run `explain`; return the exit code."""
+    return _run("explain", arguments)
 
 
-def _run(args: argparse.Namespace) -> int:
+def revoke_main(arguments: list[str]) -> int:
+    """Run `revoke`; return the exit code."""
+    return _run("revoke", arguments)
+
+
+def unasked_main(arguments: list[str]) -> int:
+    """Run `unasked`; return the exit code."""
+    return _run("unasked", arguments)
+
+
+def lint_main(arguments: list[str]) -> int:
+    """Run `lint`; return the exit code."""
+    return _run("lint", arguments)
+
+
+def trust_main(arguments: list[str]) -> int:
+    """Run `trust`; return the exit code."""
+    return _run("trust", arguments)
+
+
+def distrust_main(arguments: list[str]) -> int:
+    """Run `distrust`; return the exit code."""
+    return _run("distrust", arguments)
+
+
+def _run(name: str, arguments: list[str]) -> int:
+    return run_command("permissions", lambda: _do(name, parse_arguments(f"permissions {name}", arguments)))
+
+
+def _do(name: str, args: argparse.Namespace) -> int:
     files = UserFiles.default()
-    folder = Path(args.cwd).expanduser()
-    if not folder.is_dir():
-        print_error(f"engine permissions: not a directory: {args.cwd}")
-        return USAGE_ERROR
-    cwd = followed(folder)
+    cwd = followed(Path(args.cwd))
     # These change files of the user and need no rules, so a broken configuration does not prevent them.
-    match args.command:
+    match name:
         case "unasked":
             return _unasked(load_config(args.config, os.environ))
         case "revoke":
@@ -90,24 +91,23 @@ def _run(args: argparse.Namespace) -> int:
                 f"{escape_control_chars(files.trust.distrust(_folder(args.folder, cwd, files)))} is trusted no longer\n"
             )
         case _:
-            return _show(args, files, cwd)
+            return _show(name, args, files, cwd)
 
 
-def _show(args: argparse.Namespace, files: UserFiles, cwd: str) -> int:
+def _show(name: str, args: argparse.Namespace, files: UserFiles, cwd: str) -> int:
     config = load_config(args.config, os.environ)
     policy = user_policy(config, files, profile=args.profile)
     choice = trio.run(choose_backend, config.sandbox.backend if config.sandbox is not None else "auto")
     has_box = choice.backend is not None
     # Resolves links and reads the project's file, as at the start of a session.
     trio.run(policy.prepare, cwd)
-    match args.command:
+    match name:
         case "explain":
             return print_text(_explain(policy, cwd, args.permission, args.pattern, config, has_box=has_box))
         case "lint":
             return _lint(policy, policy.ruleset(cwd))
         case _:
-            as_json = args.command == "list" and args.json
-            document = _as_json(policy, cwd, choice) if as_json else _as_text(policy, cwd, files, config, choice)
+            document = _as_json(policy, cwd, choice) if args.json else _as_text(policy, cwd, files, config, choice)
             return print_text(document)
 
 

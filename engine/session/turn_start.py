@@ -187,7 +187,7 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
     session.check_no_turn()
     turn = session.journal.state.turn
     if turn is None:
-        raise NothingParked(f"session {session.id} has no parked turn: use session.prompt()")
+        raise NothingParked(f"session {session.id} has no parked turn to resume")
     run = _new_run(session, turn.turn_id, settings)
     try:
         # As for a new turn: no checkpoint, but ports are called, which may raise.

@@ -91,7 +91,7 @@ def test_all_sources_and_one_whole(home: Path) -> None:
         (("exploer",), "unknown agent 'exploer': did you mean explore?"),
         (("--cwd", "/nosuch"), "--cwd: /nosuch is not a directory"),
         (("--config", "/nosuch.toml"), "the configuration file /nosuch.toml does not exist"),
-        (("a", "b"), "unrecognized arguments: b"),
+        (("a", "b"), "too many arguments: b"),
     ],
 )
 def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -93,6 +93,10 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     idle = engine("attach", session_id, "--cancel", XDG_RUNTIME_DIR=runtime)
     assert idle.wait() == 1
     assert "no turn runs" in idle.output
+    nothing = engine("attach", session_id, "--resume", XDG_RUNTIME_DIR=runtime)
+    assert nothing.wait() == 1
+    assert "has no parked turn" in nothing.output
+    assert "\nNext: engine attach" in nothing.output
     # The end of the server is shown, and Ctrl-C still leaves.
     watching = engine("attach", session_id, terminal=True, XDG_RUNTIME_DIR=runtime)
     watching.read_until("is idle")
@@ -107,6 +111,7 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     [
         ([], 1, "no server runs for the store"),
         (["--url", "http://127.0.0.1:9"], 1, "`engine serve` starts a server"),
+        (["--store", "other.db"], 1, "no server runs for the store"),
         (["--url", "nonsense"], 2, "the address of a server begins with"),
         (["--prompt", "x", "--cancel"], 2, "not allowed with"),
     ],

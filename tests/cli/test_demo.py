@@ -87,7 +87,7 @@ def test_closed_reader_ends_it(engine: Start) -> None:
 def test_arguments_are_refused(engine: Start) -> None:
     command = engine("demo", "--fast")
     assert command.wait() == 2
-    assert "unrecognized arguments: --fast" in command.output
+    assert "unknown flag: --fast" in command.output
 
 
 # ---- its own means ---------------------------------------------------------------------------------------------------

@@ -319,11 +319,11 @@ def test_project_is_trusted_from_any_folder(engine: Start, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--cwd", "/nowhere"), "engine permissions: not a directory: /nowhere"),
-        (("--profile", "lax"), "invalid choice: 'lax'"),
-        (("frobnicate",), "invalid choice: 'frobnicate'"),
-        (("explain", "bash"), "the following arguments are required: pattern"),
-        (("revoke",), "the following arguments are required: id"),
+        (("--cwd", "/nowhere"), "argument --cwd: /nowhere is not a directory"),
+        (("--profile", "lax"), "must be ask, auto-edit, read-only or full, not 'lax'"),
+        (("frobnicate",), "unknown subcommand 'frobnicate'\nNext: engine permissions --help"),
+        (("explain", "bash"), "missing: PATTERN"),
+        (("revoke",), "missing: ID"),
         (("revoke", "grant_1"), "there is no grant 'grant_1' in "),
         (("trust", "/"), "/ can't be trusted: it contains your home folder. Trust the folder of a project."),
         (("trust", "/nowhere"), "there is no folder /nowhere"),

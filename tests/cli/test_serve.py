@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import httpx
 import pytest
 
-from engine.cli.serve import main
+from engine.cli import main
 from tests.cli.conftest import Start
 
 
@@ -100,13 +100,15 @@ def test_useless_addresses_are_refused(engine: Start, runtime: str, arguments: l
     ("arguments", "error"),
     [
         (["--stdio", "--exit-idle", "5"], "--stdio has no sockets, so --exit-idle has no meaning"),
+        (["--stdio", "--notify", "true"], "--stdio has no sockets, so --notify has no meaning"),
+        (["--stdio", "--public-url", "https://a.example"], "so --public-url has no meaning"),
         (["--tls-cert", "cert.pem"], "--tls-cert and --tls-key go together"),
         (["--tls-cert", "/no/cert.pem", "--tls-key", "/no/key.pem"], "/no/cert.pem with /no/key.pem can't be used"),
         (["--max-memory", "2X"], "argument --max-memory: must be a size such as 500M or 2G"),
         (["--drain", "-1"], "argument --drain: must be a number above 0"),
         (["--audit", "/no/file"], "the audit file /no/file can't be written"),
-        (["keys", "add"], "add takes a name"),
-        (["keys", "list", "phone"], "list takes no name"),
+        (["keys", "add"], "missing: NAME"),
+        (["keys", "list", "phone"], "too many arguments: phone"),
         (["keys", "add", "No Name"], "a token can't be called 'No Name'"),
     ],
 )
@@ -125,5 +127,5 @@ def test_useless_flags_are_refused(
         "XDG_CONFIG_HOME": str(tmp_path),
     }.items():
         monkeypatch.setenv(name, value)
-    assert main(arguments) == 2
+    assert main(["serve", *arguments]) == 2
     assert error in capsys.readouterr().err

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import pytest
 
-from engine.cli.serve_keys import main as keys_main
+from engine.cli import main
 from engine.control.service.server_discovery import find_server, read_record
 from tests.cli.conftest import Start
 from tests.cli.processes import Command, await_sleepers, sleepers, token
@@ -405,7 +405,7 @@ def test_keys_are_added_listed_and_revoked(
     place = str(tmp_path / "sessions.db")
 
     def keys(*arguments: str) -> tuple[int, str]:
-        return keys_main([*arguments, "--store", place]), capsys.readouterr().out
+        return main(["serve", "keys", *arguments, "--store", place]), capsys.readouterr().out
 
     assert keys() == (0, "no tokens: the first start of a server makes one\n")
     server = engine("serve", "--store", place, XDG_RUNTIME_DIR=runtime)

@@ -6,8 +6,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# The module of this folder that has the specification, its name there (both empty: the command still has a parser of its
-# own), and what the command does: at most 60 characters, a verb first.
+# The module of this folder that has the specification, its name there, and what the command does: at most 60
+# characters, a verb first.
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "chat": ("chat_command", "CHAT", "talk to the agent at the terminal"),
     "run": ("run_commands", "RUN", "give the agent a task and watch it work"),
@@ -16,11 +16,11 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "trace": ("session_commands", "TRACE", "draw what ran when in a session, as a web page"),
     "models": ("model_commands", "MODELS", "list the models you can use here, and what others need"),
     "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
-    "agents": ("", "", "list agents and sub-agents"),
-    "permissions": ("", "", "show, explain and check rules; revoke grants"),
-    "serve": ("", "", "serve sessions over a WebSocket, HTTP or a Unix socket"),
-    "attach": ("", "", "watch a session of a server, and talk to it"),
-    "demo": ("", "", "see it work: offline, without a key"),
+    "agents": ("agent_commands", "AGENTS", "list agents and sub-agents"),
+    "permissions": ("permission_commands", "PERMISSIONS", "show, explain and check rules; revoke grants"),
+    "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
+    "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),
+    "demo": ("demo_commands", "DEMO", "see it work: offline, without a key"),
 }
 
 

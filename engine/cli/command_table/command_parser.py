@@ -116,7 +116,9 @@ def _value_of(row: Argument | Flag) -> Callable[[str], object]:
 
     def choose(text: str) -> object:
         if text not in row.choices:
-            raise argparse.ArgumentTypeError(f"must be {' or '.join(row.choices)}, not {text!r}")
+            *most, last = row.choices
+            choices = f"{', '.join(most)} or {last}" if most else last
+            raise argparse.ArgumentTypeError(f"must be {choices}, not {text!r}")
         return row.parse(text)
 
     return choose

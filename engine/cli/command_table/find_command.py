@@ -32,7 +32,7 @@ def parse_arguments(name: str, arguments: Sequence[str]) -> Namespace:
 
 def all_specs() -> tuple[CommandSpec, ...]:
     """Return all commands, subcommands included, each group before its subcommands."""
-    return tuple(spec for name in COMMANDS if COMMANDS[name][0] for spec in load_spec(name).with_subcommands())
+    return tuple(spec for name in COMMANDS for spec in load_spec(name).with_subcommands())
 
 
 def find_subcommand(spec: CommandSpec, arguments: Sequence[str]) -> tuple[CommandSpec, list[str]]:
@@ -47,6 +47,8 @@ def find_subcommand(spec: CommandSpec, arguments: Sequence[str]) -> tuple[Comman
     named = {each.name.rpartition(" ")[2]: each for each in spec.subcommands}
     if word in named:
         return find_subcommand(named[word], [*arguments[:position], *arguments[position + 1 :]])
+    if spec.run:
+        return spec, list(arguments)
     if word:
         raise ConfigError(
             f"unknown subcommand {word!r}{similar_name_hint(word, named)}\nNext: engine {spec.name} --help"

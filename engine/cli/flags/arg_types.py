@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentParser, ArgumentTypeError, _ArgumentGroup  # pyright: ignore[reportPrivateUsage]  # it has no other name
+from argparse import ArgumentTypeError  # pyright: ignore[reportPrivateUsage]  # it has no other name
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
-
-from engine.cli.terminal.colours import COLOUR_CHOICES
-from engine.core.errors import ConfigError
+from typing import Final
 
 # Names the newest session of a folder.
 LAST: Final = "last"
@@ -70,44 +67,6 @@ def directory(text: str) -> Path:
     if not path.is_dir():
         raise ArgumentTypeError(f"{text} is not a directory")
     return path.resolve()
-
-
-class _CommandParser(ArgumentParser):
-    """A parser whose errors are `ConfigError`: a line, and another one that says what to do next."""
-
-    def error(self, message: str) -> NoReturn:
-        # argparse would print the whole usage, which pushes the message out of sight.
-        raise ConfigError(message if "\nNext: " in message else f"{message}\nNext: {self.prog} --help")
-
-
-def command_parser(name: str, description: str, *, epilog: str = "") -> ArgumentParser:
-    """Return a parser for `engine NAME`; flags can't be abbreviated, so that a new one breaks no script."""
-    return _CommandParser(prog=f"engine {name}", allow_abbrev=False, description=description, epilog=epilog)
-
-
-def add_json_flag(parser: ArgumentParser) -> None:
-    """Add the flag that prints JSON instead of text."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def add_cwd_flag(parser: ArgumentParser) -> None:
-    """Add the flag that names the working directory, which must exist."""
-    parser.add_argument("--cwd", type=directory, default=".", help="the working directory; default: this one")
-
-
-def add_config_flag(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Add the flag that names the configuration file to *parser*."""
-    parser.add_argument("--config", metavar="FILE", help="default: $ENGINE_CONFIG, or the user's configuration file")
-
-
-def add_colour_flag(parser: ArgumentParser | _ArgumentGroup) -> None:
-    """Add the flag that decides about colours."""
-    parser.add_argument(
-        "--color",
-        choices=COLOUR_CHOICES,
-        default="auto",
-        help="auto: on a terminal, unless NO_COLOR is set; FORCE_COLOR=1 also elsewhere",
-    )
 
 
 def similar_name_hint(name: str, names: Iterable[str]) -> str:

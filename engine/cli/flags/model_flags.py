@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Mapping
-from typing import Final, get_args
+from typing import Final
 
 import attrs
 
-from engine.cli.flags.arg_types import add_config_flag
 from engine.config.config import Config
-from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.core.llm_types import ModelOptions
 from engine.providers.hosts.host_config import hosts_of
 from engine.providers.registry import unusable_reason
 
@@ -54,29 +53,6 @@ class ModelChoice:
     is_explicit: bool
     agent: str | None
     options: ModelOptions
-
-
-def add_model_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags to *parser*."""
-    group = parser.add_argument_group("model")
-    group.add_argument(
-        "-m",
-        "--model",
-        help="host/model, or local:FILE for a GGUF file; default: the agent's, $ENGINE_MODEL, "
-        "the configuration's, or one for which there is a key. `engine models` lists them",
-    )
-    group.add_argument(
-        "--fallback",
-        action="append",
-        metavar="MODEL",
-        help="switch to this model when the first one fails permanently; may be repeated",
-    )
-    group.add_argument("--agent", metavar="NAME", help="the agent to use; `engine agents` lists them")
-    group.add_argument("--effort", choices=get_args(Effort), help="reasoning effort")
-    group.add_argument("--temperature", type=float, metavar="T", help="sampling temperature, 0 to 2")
-    group.add_argument("--max-output", type=int, metavar="N", help="maximum number of tokens in one answer")
-    group.add_argument("--cache", choices=get_args(CacheLifetime), help="prompt-cache lifetime")
-    add_config_flag(group)
 
 
 def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:

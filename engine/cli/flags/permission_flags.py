@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Literal, cast, get_args
+from typing import Literal, cast
 
 import attrs
 
-from engine.cli.flags.arg_types import directory
 from engine.config.config import Config
 from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
 from engine.permission.policy import Policy
 from engine.permission.rules.path_pattern import exact
-from engine.permission.rules.profiles import PROFILES
 from engine.permission.rules.rule_file import parse_rule
 from engine.permission.user_policy import UserFiles, user_policy
 
@@ -60,53 +58,6 @@ class PermissionChoice:
         return user_policy(
             config, UserFiles.default(), profile=self.profile, rules=(*inside, *self.rules), trust_all=self.trusts
         )
-
-
-def add_permission_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for permissions."""
-    parser.add_argument(
-        "--profile",
-        choices=PROFILES,
-        help="what is allowed where no rule decides; default: the configuration's, else ask",
-    )
-    parser.add_argument(
-        "--yes", action="store_true", help="approve everything that no rule denies or asks about (--profile full)"
-    )
-    parser.add_argument(
-        "--rule",
-        action="append",
-        default=[],
-        metavar="RULE",
-        help="a rule for this run, such as 'deny bash git push *'; may be repeated",
-    )
-    parser.add_argument(
-        "--trust", action="store_true", help="trust the project for this run: use its rules, agents and commands"
-    )
-    parser.add_argument(
-        "--add-dir",
-        action="append",
-        type=directory,
-        default=[],
-        metavar="DIR",
-        help="work in this directory as well as in the project; may be repeated",
-    )
-    parser.add_argument(
-        "--unattended",
-        choices=("deny", "rules"),
-        default="deny",
-        help="without a terminal: deny what would be asked, or allow only what a rule allows explicitly",
-    )
-
-
-def add_sandbox_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags for the sandbox."""
-    parser.add_argument(
-        "--sandbox",
-        choices=get_args(BackendSetting),
-        help="what confines commands: bwrap confines all of them, auto and landlock those that run without a question, and "
-        "with off only a few run without one; default: the configuration's, else auto",
-    )
-    parser.add_argument("--network", action="store_true", help="with --sandbox bwrap: let commands use the network")
 
 
 def permission_choice(args: argparse.Namespace) -> PermissionChoice:

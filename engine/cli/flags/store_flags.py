@@ -26,16 +26,6 @@ _PAGE_SIZE: Final = 1_000
 _MAX_LISTED: Final = 5
 
 
-def add_store_flag(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:  # pyright: ignore[reportPrivateUsage]  # it has no other name
-    """Add the flag to *parser*."""
-    parser.add_argument(
-        "--store",
-        metavar="PLACE",
-        help="where sessions are stored: a file, the URL of a PostgreSQL database, or :memory: (not saved); "
-        "default: $ENGINE_STORE, or a file in the user's data folder",
-    )
-
-
 def resolve_store(args: argparse.Namespace) -> str:
     """Return the store's location from the flag, the environment or the default. Raises `ConfigError`."""
     place = args.store or os.environ.get(VARIABLE, "").strip() or default_path()
