@@ -98,10 +98,9 @@ class TurnActions:
             session, params.text, attachments=media, settings=settings, input_id=params.key, by=by
         )
         input_id = InputId(params.key)
-        if params.on_disconnect == "continue":
-            # Otherwise the connection must know of the turn before anything else can happen to it.
-            await self._make_durable(session, input_id)
-        return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id))
+        # Otherwise the connection must know of the turn before anything else can happen to it.
+        is_durable = params.on_disconnect == "continue" and await self._make_durable(session, input_id)
+        return tu.PromptResult(turn_id=turn.id, input_id=input_id, seq=_seq_of(session, input_id), durable=is_durable)
 
     async def queue(self, params: tu.QueueParams, by: str = "") -> tu.QueueResult:
         """Queue input. A checkpoint."""
@@ -110,8 +109,8 @@ class TurnActions:
         input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key, by=by)
         waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
         position = waiting.index(input_id) if input_id in waiting else 0
-        await self._make_durable(session, input_id)
-        return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position)
+        is_durable = await self._make_durable(session, input_id)
+        return tu.QueueResult(input_id=input_id, seq=_seq_of(session, input_id), position=position, durable=is_durable)
 
     async def remove_input(self, params: tu.QueueRemoveParams) -> tu.QueueRemoveResult:
         """Remove input that waits. A checkpoint."""
@@ -125,17 +124,19 @@ class TurnActions:
         input_id = session.inputs.steer(
             params.text, turn_id=params.turn_id, attachments=media, input_id=params.key, by=by
         )
-        await self._make_durable(session, input_id)
-        return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id))
+        is_durable = await self._make_durable(session, input_id)
+        return tu.InputResult(input_id=input_id, seq=_seq_of(session, input_id), durable=is_durable)
 
-    async def _make_durable(self, session: Session, input_id: InputId) -> None:
-        """Wait until input is in the store, so that an answer still holds after a crash. A checkpoint.
+    async def _make_durable(self, session: Session, input_id: InputId) -> bool:
+        """Wait until input is in the store, so that an answer still holds after a crash; return whether it is.
 
-        A store that fails or hangs changes nothing of the answer: the turn goes on, and its result says so.
+        A store that fails or hangs does not refuse the input: the turn goes on, and its result says so, too. A checkpoint.
         """
         live = live_session(session)
         with trio.move_on_after(live.config.settings.durable_within), suppress(StoreError):
             await call_foreign("the store", live.deps.store.flushed, live.id, _seq_of(session, input_id))
+            return live.journal.refused is None
+        return False
 
     async def cancel(self, params: tu.CancelParams, by: str = "") -> tu.CancelResult:
         """Cancel a turn. A checkpoint."""

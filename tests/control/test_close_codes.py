@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -43,6 +45,9 @@ DEEDS: list[tuple[str, list[bytes | str], int]] = [
     ("bad hello", [message("hello", {"protocol": {"min": 1}})], 4400),
     ("another version", [message("hello", {**HELLO, "protocol": {"min": 8, "max": 9}})], 4400),
     ("bad ticket", [message("hello", {**HELLO, "ticket": "x"})], 4401),
+    # What the client ends with is answered with the same code.
+    ("done", [message("hello", HELLO), frame(0x88, (1000).to_bytes(2))], 1000),
+    ("page is left", [message("hello", HELLO), frame(0x88, (1001).to_bytes(2))], 1001),
 ]
 
 
@@ -104,7 +109,30 @@ async def test_ends_have_their_codes(
             await read_close(stream, code)
 
 
+async def test_fault_of_a_subscription_has_its_code(tmp_path: Path) -> None:
+    """Another program has written what nobody can read into the store."""
+    async with served(tmp_path) as server, server.unix() as owner:
+        await owner.hello()
+        session_id = await owner.new_session(tmp_path)
+        assert (await owner.result("session.close", session_id=session_id))["released"]
+        async with raw_websocket(server) as (stream, send):
+            await send(message("hello", HELLO))
+            await send(message("subscribe", {"session_id": session_id}, 2))
+            received = b""
+            while b'"mode":"stored"' not in received:
+                received += await stream.receive_some()
+            with contextlib.closing(sqlite3.connect(tmp_path / "sessions.db")) as store, store:
+                store.execute(
+                    "INSERT INTO events (session_id, seq, type, version, body) "
+                    "SELECT session_id, max(seq) + 1, 'nonsense', 1, '{' FROM events WHERE session_id = ?",
+                    (session_id,),
+                )
+            await read_close(stream, 1011)
+        # The others are not concerned.
+        assert (await owner.result("ping"))["time"] > 0
+
+
 def test_all_codes_have_a_test() -> None:
-    # 1000 and 1001 are the other side's to say, 1011 is for faults, and 4429 is in `test_hostile_connections.py`.
-    known = {row.code for row in CLOSE_CODES} - {1000, 1001, 1011, 4429}
-    assert known <= {deed[2] for deed in DEEDS} | {4408, 4403, 1012}
+    # 4429 is in `test_hostile_connections.py`.
+    known = {row.code for row in CLOSE_CODES} - {4429}
+    assert known <= {deed[2] for deed in DEEDS} | {4408, 4403, 1012, 1011}

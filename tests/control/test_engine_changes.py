@@ -9,6 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 import trio
+from trio.testing import MockClock
 
 import engine
 from engine.control.engine_changes import EngineChanges
@@ -16,7 +17,7 @@ from engine.control.engine_reads import EngineReads
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import session_methods as se
 from engine.control.protocol import turn_methods as tu
-from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.error_kinds import Refusal, error_of
 from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
@@ -29,12 +30,13 @@ from engine.core.errors import (
     NothingParked,
     RequestNotFound,
     SessionNotFound,
+    StoreError,
     TurnOver,
 )
 from engine.core.settings import Limits, Settings
 from engine.session.engine import Engine
 from engine.session.engine_options import Ports
-from engine.testing import ScriptedProvider, call, done, text
+from engine.testing import Answer, Pause, ScriptedProvider, SlowStore, call, done, text
 
 
 def opened(store: Path, *answers: str) -> Engine:
@@ -141,6 +143,33 @@ async def test_keys_of_sessions_survive_a_restart(tmp_path: Path) -> None:
         later = await changes_of(eng).run("session.create", create, RecentKeys("owner"))
         assert isinstance(later, se.SessionCreateResult)
         assert later.row.id not in {made.row.id, theirs.row.id}
+
+
+@pytest.mark.parametrize("trouble", ["", "fails", "hangs"])
+async def test_results_say_what_is_not_durable(tmp_path: Path, autojump_clock: MockClock, trouble: str) -> None:
+    store = SlowStore()
+    waiting: list[Answer] = [[Pause(1_000), *text("one"), *done()]]
+    settings = Settings(durable_within=1.0)
+    async with engine.open_engine(model=ScriptedProvider(waiting), store=store, settings=settings) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        turns = changes_of(eng).turns
+        store.fails, store.hangs = trouble == "fails", trouble == "hangs"
+        prompted = await turns.prompt(tu.PromptParams(session_id=session.id, text="go", key="i-1"))
+        steered = await turns.steer(
+            tu.SteerParams(session_id=session.id, turn_id=prompted.turn_id, text="left", key="i-2")
+        )
+        queued = await turns.queue(tu.QueueParams(session_id=session.id, text="then", key="i-3"))
+        assert [each.durable for each in (prompted, steered, queued)] == [not trouble] * 3
+        store.fails = store.hangs = False
+        again = await turns.prompt(tu.PromptParams(session_id=session.id, text="go", key="i-1"))
+        assert (again.turn_id, again.durable) == (prompted.turn_id, True)
+        store.fails = True
+        with pytest.raises(StoreError) as failed:
+            await session.rename("A title")
+        data = error_of(failed.value).data
+        assert isinstance(data, dict)
+        assert (data["kind"], data["durable"]) == ("store", False)
+        store.fails = False
 
 
 async def test_a_session_through_its_life(tmp_path: Path) -> None:

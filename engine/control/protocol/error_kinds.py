@@ -187,7 +187,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             code=-32016,
             meaning="The store can't read or write; what was changed may not be durable.",
             retry="later",
-            facts=("is_newer",),
+            facts=("is_newer", "durable"),
             classes=(errors.StoreError, errors.StoreCorrupt, errors.StoreMismatch, errors.JournalCorrupt),
         ),
         ErrorKind(
@@ -285,6 +285,8 @@ def error_of(error: BaseException, *, incident: str = "") -> RpcError:
     named: dict[str, Json] = {"error": type(error).__name__ if type(error) in _KIND_OF else row.classes[0].__name__}
     if row.kind == "not_found":
         named["what"] = next(what for cls, what in _WHAT.items() if isinstance(error, cls))
+    if row.kind == "store":
+        named["durable"] = False
     return _row_error(row, str(error), named | dict(_facts_in(error, row)))
 
 
@@ -326,7 +328,7 @@ def exception_of(error: RpcError) -> errors.EngineError:
     error_value = cls.__new__(cls)
     errors.EngineError.__init__(error_value, error.message)
     for name in _KIND_OF[cls].facts:
-        if name in data and name != "what":
+        if name in data and name not in {"what", "durable"}:
             setattr(error_value, _ATTRIBUTE_OF.get(name, name), _attribute(name, data[name]))
     return error_value
 

@@ -64,11 +64,14 @@ class PromptResult:
         turn_id: the turn.
         input_id: the prompt.
         seq: the number of the event that admitted it.
+        durable: whether it is in the store. False: the store fails or is slow, so a crash now would lose it; or a prompt
+            that is cancelled with its connection did not wait for it.
     """
 
     turn_id: TurnId
     input_id: InputId
     seq: int
+    durable: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -94,11 +97,13 @@ class QueueResult:
         input_id: its id.
         seq: the number of the event that admitted it.
         position: how many inputs are before it; 0: its turn is next, or has begun.
+        durable: whether it is in the store. False: the store fails or is slow, so a crash now would lose it.
     """
 
     input_id: InputId
     seq: int
     position: int
+    durable: bool = True
 
 
 @attrs.frozen(kw_only=True)
@@ -156,10 +161,12 @@ class InputResult:
     Attributes:
         input_id: its id.
         seq: the number of the event that admitted it.
+        durable: whether it is in the store. False: the store fails or is slow, so a crash now would lose it.
     """
 
     input_id: InputId
     seq: int
+    durable: bool = True
 
 
 @attrs.frozen(kw_only=True)

@@ -55,7 +55,7 @@ export type ErrorData =
   /** Some files are restored; the same request does the rest. */
   | { kind: "undo_incomplete"; retry: RetryAdvice; error?: string; done?: unknown; left?: unknown; }
   /** The store can't read or write; what was changed may not be durable. */
-  | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; }
+  | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; durable?: unknown; }
   /** The model's host failed. */
   | { kind: "provider"; retry: RetryAdvice; error?: string; retryable?: unknown; status?: unknown; retry_after?: unknown; reset_at?: unknown; time_limit?: unknown; seconds?: unknown; info?: unknown; }
   /** The request was cancelled by `rpc.cancel`. */
@@ -909,6 +909,8 @@ export interface InputResult {
   input_id: string;
   /** the number of the event that admitted it. */
   seq: number;
+  /** whether it is in the store. False: the store fails or is slow, so a crash now would lose it. */
+  durable: boolean;
 }
 
 /** The loop continues, for the given reason. */
@@ -1308,6 +1310,8 @@ export interface PromptResult {
   input_id: string;
   /** the number of the event that admitted it. */
   seq: number;
+  /** whether it is in the store. False: the store fails or is slow, so a crash now would lose it; or a prompt that is cancelled with its connection did not wait for it. */
+  durable: boolean;
 }
 
 /** One layer of the text at the start of every request. */
@@ -1492,6 +1496,8 @@ export interface QueueResult {
   seq: number;
   /** how many inputs are before it; 0: its turn is next, or has begun. */
   position: number;
+  /** whether it is in the store. False: the store fails or is slow, so a crash now would lose it. */
+  durable: boolean;
 }
 
 /** Input that waits for its place in the transcript. */
