@@ -1,4 +1,4 @@
-"""Groups of options for `open_engine`."""
+"""Groups of options for `open_engine`, and what a structured answer must fit."""
 
 from engine.core.facade import lazy_exports
 
@@ -8,10 +8,13 @@ if TYPE_CHECKING:
     from engine.session.engine_options import FileOptions as FileOptions
     from engine.session.engine_options import PermissionOptions as PermissionOptions
     from engine.session.engine_options import Ports as Ports
+    from engine.session.structured_output import OutputSpec as OutputSpec
+    from engine.session.structured_output import answer_schema as answer_schema
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
             "engine.session.engine_options": "ContextOptions FileOptions PermissionOptions Ports",
+            "engine.session.structured_output": "OutputSpec answer_schema",
         },
     )

@@ -22,6 +22,7 @@ ENGINE = Path(__file__).resolve().parent.parent / "engine"
 # any reason, also inside a function or for types only. "" is `engine/` itself.
 LAYERS = (
     "core",
+    "json_schema",
     "files",
     "journal",
     "config",
@@ -148,6 +149,7 @@ PURE = (
     "files.front_matter",
     "files.globs",
     "files.line_diff",
+    "json_schema",
     "jsonrpc",
     "journal.closing_events",
     "journal.fold",

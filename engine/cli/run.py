@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Final, cast
 
 import attrs
@@ -15,37 +15,28 @@ import trio
 from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.model_flags import ModelChoice, model_choice
-from engine.cli.flags.permission_flags import (
-    PermissionChoice,
-    permission_choice,
-)
-from engine.cli.flags.store_flags import open_store, resolve_store
-from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.flags.model_flags import model_choice
+from engine.cli.flags.permission_flags import permission_choice
+from engine.cli.flags.store_flags import resolve_store
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
-from engine.cli.task.standard_input import StandardInput, read_stdin
-from engine.cli.task.task_input import TaskInput, build_input
+from engine.cli.run_options import Options, OutputOptions
+from engine.cli.run_session import run_task
+from engine.cli.task.schema_flag import FROM_STDIN, load_schema
+from engine.cli.task.standard_input import StandardInput, StdinPolicy, read_stdin
+from engine.cli.task.task_input import build_input
 from engine.cli.terminal.colours import ColourChoice
+from engine.cli.terminal.debug_log import debug_log
 from engine.cli.terminal.exit_codes import run_command
-from engine.cli.terminal.keyboard import Keyboard, has_terminal
-from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import print_text
-from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.run_record import OutputMode, failure_record
-from engine.cli.turn.turn_view import TurnView
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, MissingKey, SessionElsewhere, StoreError
-from engine.core.settings import Limits, Settings
+from engine.core.settings import Limits
 from engine.process.own_environment import hide_own_secrets
+from engine.process.redact import secrets_in
 from engine.process.subreaper import become_subreaper
-from engine.prompt.layers import PromptLayers
-from engine.session.engine import Engine, open_engine
-from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
-from engine.session.session import Session
-from engine.session.turn import Turn
 from engine.session.validation import secrets_of
-from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
-from engine.store.store_protocols import SessionRow
 from engine.tools.tool import Tool
 
 _WITHOUT_STORE: Final = "(`--ephemeral` runs without saving the session)"
@@ -58,61 +49,18 @@ _HINTS: Final[Mapping[type[EngineError], str]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class OutputOptions:
-    """What is printed, and whether a user is asked.
-
-    Attributes:
-        mode: what standard output carries.
-        stream: write the answer as it comes, also into a pipe.
-        file: gets the answer, or the record, as well.
-        asks: a user at the terminal may be asked.
-        deny_ok: calls that were denied for lack of a user to ask are no failure.
-        is_quiet: print nothing but the answer and errors.
-        colour: whether there are colours.
-    """
-
-    mode: OutputMode = "text"
-    stream: bool = False
-    file: Path | None = None
-    asks: bool = True
-    deny_ok: bool = False
-    is_quiet: bool = False
-    colour: ColourChoice = "auto"
-
-
-@attrs.frozen(kw_only=True)
-class Options:
-    """The parsed command line.
-
-    Attributes:
-        input: what to do; None: resume the turn that waits for an answer.
-        place: the store's location.
-        resume: the session to continue; None: a new one.
-    """
-
-    input: TaskInput | None
-    model: ModelChoice
-    cwd: Path
-    permissions: PermissionChoice
-    layers: PromptLayers
-    limits: Limits
-    output: OutputOptions
-    place: str
-    resume: str | None
-    forks: bool
-    has_snapshots: bool
-
-
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
 
     def run() -> int:
         options = parse(arguments)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
-        hide_own_secrets(secrets_of(options.model.config))
+        secrets = secrets_of(options.model.config)
+        hide_own_secrets(secrets)
         become_subreaper()
-        return trio.run(_run, options, _tools(options))
+        output = options.output
+        with debug_log(output.debug_log, secrets_in(os.environ, secrets), to_stderr=output.verbosity > 1):
+            return trio.run(run_task, options, _tools(options))
 
     def print_record(message: str, code: int) -> None:
         print_text(f"{json.dumps(failure_record(message, code))}\n")
@@ -169,6 +117,8 @@ def parse(arguments: list[str]) -> Options:
         resume=args.resume,
         forks=args.fork,
         has_snapshots=not args.no_snapshots,
+        max_wait=args.max_wait,
+        schema=None if args.schema is None else load_schema(args.schema),
     )
 
 
@@ -178,13 +128,20 @@ def _check_combinations(args: argparse.Namespace) -> None:
         raise ConfigError('--fork needs --continue or --resume\nNext: engine run --continue --fork "TASK"')
     if args.store == MEMORY and args.resume is not None:
         raise ConfigError("a session that is not saved can't be continued\nNext: leave out --ephemeral")
+    if args.quiet and args.verbose:
+        raise ConfigError("--quiet and --verbose exclude each other\nNext: leave one of them out")
+    if args.schema == FROM_STDIN and args.task == "-":
+        raise ConfigError("standard input can't be both the task and the schema\nNext: --schema FILE")
+    if args.schema is not None and args.task is None:
+        raise ConfigError("--schema needs a task: a turn that is resumed keeps its own\nNext: leave out --schema")
 
 
 def _words(args: argparse.Namespace) -> tuple[str, StandardInput]:
     """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
     _check_combinations(args)
     is_from_stdin = args.task == "-"
-    stdin = read_stdin("wait" if is_from_stdin else args.stdin, limit=args.stdin_max)
+    policy: StdinPolicy = "skip" if args.schema == FROM_STDIN else "wait" if is_from_stdin else args.stdin
+    stdin = read_stdin(policy, limit=args.stdin_max)
     words = "" if is_from_stdin else args.task or ""
     if not (words.strip() or stdin.data.strip() or args.attach) and (args.resume is None or args.fork or words):
         raise ConfigError('the task is missing\nNext: engine run "TASK", or pipe it in')
@@ -202,76 +159,6 @@ def _output_options(args: argparse.Namespace) -> OutputOptions:
         deny_ok=args.deny_ok,
         is_quiet=args.quiet,
         colour=cast("ColourChoice", args.color),
+        verbosity=args.verbose,
+        debug_log=args.debug_log,
     )
-
-
-async def _run(options: Options, tools: Sequence[Tool]) -> int:
-    """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
-    keyboard = Keyboard.open() if options.output.asks else None
-    try:
-        # Signals are caught from here on, and handled as soon as there is a turn to cancel.
-        with trio.open_signal_receiver(*termination_signals()) as signals:
-            async with open_store(options.place) as store:
-                row = await stored_session(store, options.resume, options.cwd)
-                models = session_models(options.model, row)
-                async with open_engine(
-                    model=models,
-                    config=options.model.config,
-                    tools=tools,
-                    settings=_settings(options, is_watched=keyboard is not None),
-                    permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
-                    store=store,
-                    context=ContextOptions(prompt=options.layers),
-                    files=FileOptions(
-                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
-                    ),
-                ) as eng:
-                    session = await _session(eng, options, row, models)
-                    view = TurnView(
-                        session,
-                        RunOutput.open(options.output.mode, stream=options.output.stream, colour=options.output.colour),
-                        keyboard,
-                        is_saved=options.place != MEMORY,
-                        deny_ok=options.output.deny_ok,
-                        is_quiet=options.output.is_quiet,
-                        answer_file=options.output.file,
-                        task_input=options.input or TaskInput(text=""),
-                    )
-                    return await view.run(_turn(session, options), signals)
-    finally:
-        if keyboard is not None:
-            keyboard.close()
-
-
-def _settings(options: Options, *, is_watched: bool) -> Settings:
-    return Settings(
-        limits=options.limits,
-        headless="wait" if is_watched else options.permissions.unattended,
-        on_exhausted="ask" if is_watched else "stop",
-        options=options.model.options,
-    )
-
-
-async def _session(eng: Engine, options: Options, row: SessionRow | None, models: tuple[str, ...]) -> Session:
-    """Return the session to use: a new one, a stored one, or a fork of a stored one. A checkpoint."""
-    session = await open_session(eng, row, _choice(options), models)
-    # Only the opened session knows whether a turn waits for an answer.
-    if options.input is None and session.state.turn is None:
-        raise ConfigError(f"nothing to resume in session {session.id}: add a task")
-    return session
-
-
-def _choice(options: Options) -> SessionChoice:
-    return SessionChoice(
-        resume=options.resume,
-        forks=options.forks,
-        cwd=options.cwd,
-        model=options.model,
-        profile=options.permissions.profile,
-    )
-
-
-def _turn(session: Session, options: Options) -> Turn:
-    if options.input is None:
-        return session.resume()
-    return session.prompt(options.input.text, attachments=options.input.media)

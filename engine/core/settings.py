@@ -94,17 +94,20 @@ class RetryPolicy(Value):
         base: the first delay; it doubles with each retry.
         longest: the longest single delay; if a host asks for more, the turn ends.
         total: the sum of all delays in one turn.
+        silence: seconds without an answer over all attempts, delays included; None: no limit besides `Timeouts`.
     """
 
     attempts: int = 5
     base: float = 2.0
     longest: float = 60.0
     total: float = 300.0
+    silence: float | None = None
 
     def __attrs_post_init__(self) -> None:
         _number("retry.attempts", self.attempts, 0, whole=True)
         for name in ("base", "longest", "total"):
             _number(f"retry.{name}", getattr(self, name), 0)
+        _number("retry.silence", self.silence, 0, optional=True)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

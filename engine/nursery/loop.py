@@ -26,6 +26,7 @@ from engine.nursery.inbox import nudge, promote, steers
 from engine.nursery.loop_detection import Finding, signature_of
 from engine.nursery.loop_state import Continue, LoopState, Move, StepOutcome, Stop
 from engine.nursery.request_prefix import prepare_prompt, system_text
+from engine.nursery.retry import patience
 from engine.nursery.running_turn import RequestUsage, TurnRun
 from engine.nursery.side_request import wait_for_retry
 from engine.nursery.step_runner import begin_step, close_step, resume_step, run_step
@@ -97,6 +98,7 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
         if wrapped_up:
             nudge(run, WRAP_UP)
     run.state.wrapping_up = wrapped_up
+    run.state.patience = patience(run.inputs.settings.retry, state.retry)
     if run.inputs.hooks.request:
         refused = await ask_about_request(run, _request(run, state), number, attempt)
         if refused is not None:

@@ -19,6 +19,7 @@ from engine.core.errors import (
     ProviderError,
     RateLimited,
     SignatureRejected,
+    StreamTimeout,
 )
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import FinishReason, Usage
@@ -51,6 +52,7 @@ class Failure(Value):
         is_final: the limit will not be lifted within a reasonable wait, as with a monthly quota.
         is_internal_error: the host failed by itself (HTTP 500), which may be because of this request.
         info: what failed, as facts.
+        silent: seconds that the host was silent before this.
     """
 
     kind: FailureKind
@@ -60,6 +62,7 @@ class Failure(Value):
     is_final: bool = False
     is_internal_error: bool = False
     info: ErrorInfo | None = None
+    silent: float = 0.0
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -69,16 +72,18 @@ class RetryBudget(Value):
     Attributes:
         last_error: the message of the last failure, if it was an internal error of the host; without ids and times.
         repeats: how often that message has come again.
+        silent: seconds without an answer so far, in silence and in delays; starts over with each answer.
     """
 
     attempts_made: int = 0
     waited: float = 0.0
     last_error: str = ""
     repeats: int = 0
+    silent: float = 0.0
 
     def after(self, failure: Failure, delay: float) -> RetryBudget:
         """Return the budget once *failure* is retried, after *delay* seconds."""
-        spent = RetryBudget(self.attempts_made + 1, self.waited + delay)
+        spent = RetryBudget(self.attempts_made + 1, self.waited + delay, silent=self.silent + failure.silent + delay)
         if not failure.is_internal_error:
             return spent
         message = _without_ids(failure.message)
@@ -103,6 +108,7 @@ def failure_of(error: ProviderError, model: ModelInfo | None = None) -> Failure:
         is_final=kind == "rate_limited" and not error.retryable,
         is_internal_error=error.status == _INTERNAL_ERROR,
         info=_facts(error.info, model),
+        silent=error.seconds if isinstance(error, StreamTimeout) else 0.0,
     )
 
 
@@ -191,8 +197,16 @@ def next_delay(failure: Failure, budget: RetryBudget, policy: RetryPolicy, fract
     if delay is None:
         most = min(policy.longest, policy.base * 2.0 ** min(budget.attempts_made, DOUBLINGS))
         delay = max(min(SHORTEST, most), most * fraction)
+    if policy.silence is not None and budget.silent + failure.silent + delay >= policy.silence:
+        return None
     # Not cut to the longest wait: a request that comes back before the host allows it only counts against the limit.
     return None if delay > policy.longest or budget.waited + delay > policy.total else delay
+
+
+def patience(policy: RetryPolicy, budget: RetryBudget) -> float:
+    """Return how long the host may be silent in the next attempt."""
+    # Never nothing: an attempt that is made at all gets a moment.
+    return math.inf if policy.silence is None else max(SHORTEST, policy.silence - budget.silent)
 
 
 def _requested_wait(failure: Failure, policy: RetryPolicy) -> float | None:

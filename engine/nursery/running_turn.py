@@ -161,6 +161,7 @@ class TurnState:
         is_prompted: the prefix of requests was prepared in this turn.
         outside: the calls whose results come from outside, with the slot for each result.
         skip_wait: ends the wait before a retry.
+        patience: seconds that the host may still be silent.
         host_deadline: the host's effective deadline as last seen.
     """
 
@@ -181,6 +182,7 @@ class TurnState:
     is_prompted: bool = False
     outside: dict[CallId, Deferred[ToolOutput]] = attrs.field(factory=dict["CallId", "Deferred[ToolOutput]"])
     skip_wait: trio.Event = attrs.field(factory=trio.Event)
+    patience: float = float("inf")
     host_deadline: float = float("inf")
 
     def keep_answer(self, text: str) -> None:

@@ -33,7 +33,7 @@ from engine.core.llm_types import (
 )
 from engine.core.messages import FinishReason, TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import Model
-from engine.nursery.retry import Failure, RetryBudget, next_delay, silent_overflow
+from engine.nursery.retry import Failure, RetryBudget, next_delay, patience, silent_overflow
 from engine.nursery.running_turn import TurnRun
 from engine.nursery.stream_reader import read_stream
 
@@ -142,6 +142,7 @@ class Asker:
         """Ask the first of the models until it answers or its retries are used up. Always a cancel point."""
         run, budget = self.run, RetryBudget()
         while True:
+            run.state.patience = patience(run.inputs.settings.retry, budget)
             listener = await self._ask_once(system, text, max_output)
             delay = None
             if listener.failure is not None:

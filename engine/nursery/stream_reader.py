@@ -129,7 +129,7 @@ async def _receive(
 
     If cancelled, the connection is closed.
     """
-    timeouts = run.inputs.settings.timeouts
+    timeouts = _timeouts(run)
     # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
 
@@ -154,6 +154,11 @@ async def _receive(
         await _receive_batches(receive, take, timeouts, total_at)
     finally:
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
+
+
+def _timeouts(run: TurnRun) -> Timeouts:
+    timeouts, patience = run.inputs.settings.timeouts, run.state.patience
+    return attrs.evolve(timeouts, headers=min(timeouts.headers, patience), idle=min(timeouts.idle, patience))
 
 
 async def _receive_batches(

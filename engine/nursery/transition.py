@@ -9,6 +9,8 @@ for (a steer) before what the engine would do by itself.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from engine.core.events import StopReason
@@ -31,6 +33,8 @@ MALFORMED = 3
 # Of the whole turn, whatever the other answers achieve. Without it a host that sends nothing after each good answer would
 # keep the turn for ever: a completed call renews the budgets that count in a row.
 UNUSABLE_ANSWERS = 20
+# The beginning of the detail where a structured answer still does not fit after it was asked for again.
+NO_FIT: Final = "the answer does not fit the schema"
 
 
 def wants_stop_hooks(outcome: StepOutcome) -> bool:
@@ -78,7 +82,7 @@ def _decide(state: LoopState, outcome: StepOutcome) -> Move:
         return _after_failure(state, outcome, outcome.failure)
     # An answer came: the budgets "in a row" start over. The others hold for the whole turn, `waited` among them.
     state = attrs.evolve(
-        state, retry=attrs.evolve(state.retry, attempts_made=0), breaks=0, collapsed=False, compactions=0
+        state, retry=attrs.evolve(state.retry, attempts_made=0, silent=0.0), breaks=0, collapsed=False, compactions=0
     )
     if outcome.finish == "refusal":
         return Stop(reason="refusal", detail=outcome.finish_detail)
@@ -342,7 +346,7 @@ def _after_block(state: LoopState, outcome: StepOutcome) -> Move:
 def _after_invalid(state: LoopState, problem: str) -> Move:
     # Once: a model that fails twice at the same schema does so again, at the price of the whole history.
     if state.schema_repairs >= 1:
-        return Stop(reason="incomplete", detail=f"the answer does not fit the output class: {problem}")
+        return Stop(reason="incomplete", detail=f"{NO_FIT}: {problem}")
     return Continue(
         reason="schema_repair",
         state=attrs.evolve(state, schema_repairs=state.schema_repairs + 1),

@@ -32,7 +32,7 @@ from engine.session.validation import registry_of, require_media, require_settin
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from engine.session.structured_output import StructuredResult
+    from engine.session.structured_output import OutputSpec, StructuredResult
 
 T = TypeVar("T", bound=attrs.AttrsInstance)
 
@@ -103,6 +103,7 @@ class Session:
         attachments: Sequence[MediaPart] = (),
         settings: Settings | None = None,
         input_id: str | None = None,
+        output: OutputSpec | None = None,
         by: str = "",
     ) -> Turn:
         """Return a turn for the prompt *text*; enter it to start it. Not a checkpoint.
@@ -113,6 +114,7 @@ class Session:
             settings: instead of the session's.
             input_id: makes it idempotent, for ever: if a prompt with this id was sent before, the turn is that prompt's,
                 running or over, and nothing is run again; leaving the block does not end it.
+            output: what the answer must fit; made by `engine.options.answer_schema`.
             by: the client of the host that sends it, for the record (`InputAdmitted`).
 
         Raises on entering: `SessionBusy` if another turn is running; for an id that was sent before, `InputConflict` if
@@ -120,6 +122,10 @@ class Session:
         """
         self._live.engine.tasks.check_run()
         own_id, media = require_input_id(input_id), require_media(attachments)
+        if output is not None:
+            from engine.session.structured_output import require_spec
+
+            require_spec(output)
         begin = partial(
             begin_turn,
             self._live,
@@ -127,6 +133,7 @@ class Session:
             attachments=media,
             settings=require_settings(settings, self._live.config.settings),
             input_id=own_id,
+            output=output,
             by=require_label(by),
         )
         if own_id is None:

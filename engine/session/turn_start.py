@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from engine.journal.state import PendingInput
     from engine.nursery.call_ledger import CallEntry
     from engine.session.live_session import LiveSession
+    from engine.session.structured_output import OutputSpec
 
 # A sub-agent's calls must be settled within the grace period of the call above, or that one is settled without a
 # result.
@@ -125,7 +126,7 @@ def begin_turn(
     input_id: InputId | None = None,
     by: str = "",
     settings: Settings | None = None,
-    output: type[attrs.AttrsInstance] | None = None,
+    output: type[attrs.AttrsInstance] | OutputSpec | None = None,
     parent: ParentTurn | None = None,
 ) -> TurnRun:
     """Start a turn: its prompt is in the transcript when this returns. Not a checkpoint."""
@@ -232,7 +233,7 @@ def _new_run(
     settings: Settings,
     *,
     compaction: CompactionRequest | None = None,
-    output: type[attrs.AttrsInstance] | None = None,
+    output: type[attrs.AttrsInstance] | OutputSpec | None = None,
     parent: ParentTurn | None = None,
 ) -> TurnRun:
     session.own_hooks.cancel_idle()
@@ -241,9 +242,9 @@ def _new_run(
     spec = None
     if output is not None:
         # Imported here, as in `Session.run`: most turns answer in plain text.
-        from engine.session.structured_output import output_spec
+        from engine.session.structured_output import OutputSpec, output_spec
 
-        spec = output_spec(output)
+        spec = output if isinstance(output, OutputSpec) else output_spec(output)
     journal = TurnJournal(session.journal, turn_id)
     inputs = TurnInputs(
         settings=settings,

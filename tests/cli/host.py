@@ -16,6 +16,7 @@ from engine.core.messages import Usage
 from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, Pause, call, done, spread, text
+from tests.cli.host_endings import ENDINGS
 
 USAGE = Usage(input=1_000, output=50)
 
@@ -35,6 +36,8 @@ Answers = Sequence[Answer | Callable[[ReceivedRequest], Answer]]
 def scenario(words: list[str]) -> Answers:
     name, argument = words[0], " ".join(words[1:])
     end = [*text("All done."), *done(usage=USAGE)]
+    if name in ENDINGS:
+        return ENDINGS[name](argument)
     match name:
         case "hello":
             return [[*text("Hello, wörld.\nTwo lines.", pieces=5), *done(usage=USAGE)]]
@@ -69,10 +72,6 @@ def scenario(words: list[str]) -> Answers:
             return [lambda request: [*text(_echo(request)), *done()]]
         case "unless":  # the model whose name holds the next word is not there today
             return [lambda request: _unless(argument, request)]
-        case "refused":
-            return [
-                [HttpFailure(401, '{"type":"error","error":{"type":"authentication_error","message":"wrong key"}}')]
-            ]
         case _:
             return [[*text(f"no such scenario: {name}"), *done()]]
 

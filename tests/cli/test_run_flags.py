@@ -1,7 +1,10 @@
 """What single flags of `engine run` do."""
 
+import json
 import os
+import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,3 +63,108 @@ def test_terminal_gets_colours_unless_switched_off(
     assert b"All done." in output
     assert (b"\x1b[32m" in output) is is_painted
     assert terminal != "dumb" or b"\x1b" not in output
+
+
+# ---- a structured answer ---------------------------------------------------------------------------------------------
+
+COUNT = '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": false}'
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer", "printed"),
+    [
+        (COUNT, '{"n": 3}', '{"n": 3}'),
+        (COUNT, '```json\n{"n": 3}\n```', '{"n": 3}'),
+        ('{"type": "array", "items": {"type": "string"}}', '{"value": ["a"]}', '["a"]'),
+        ('{"type": "array", "items": {"type": "string"}}', '["a"]', '["a"]'),
+        ('{"enum": [null]}', "null", "null"),
+        # The first answer does not fit; the model is asked once more.
+        (COUNT, 'three || {"n": 3}', '{"n": 3}'),
+    ],
+)
+def test_value_alone_is_printed(quick: Quick, tmp_path: Path, schema: str, answer: str, printed: str) -> None:
+    ended = quick("run", f"say {answer}", "--schema", schema, "-o", "out.json")
+    assert (ended.code, ended.stdout.decode()) == (0, f"{printed}\n")
+    assert (tmp_path / "out.json").read_text() == printed
+    record = json.loads(quick("run", f"say {answer}", "--schema", schema, "--output", "json").stdout)
+    assert record["output"] == json.loads(printed)
+
+
+def test_schema_may_come_from_file_or_pipe(quick: Quick, tmp_path: Path) -> None:
+    (tmp_path / "schema.json").write_text(COUNT)
+    assert quick("run", 'say {"n": 1}', "--schema", "schema.json").stdout == b'{"n": 1}\n'
+    with (tmp_path / "schema.json").open() as file:
+        assert quick("run", 'say {"n": 2}', "--schema", "-", stdin=file.fileno()).stdout == b'{"n": 2}\n'
+
+
+def test_answer_that_does_not_fit_twice_is_a_failure(quick: Quick) -> None:
+    ended = quick("run", 'say three || {"n": "three"} || {"n": 3}', "--schema", COUNT)
+    assert (ended.code, ended.stdout) == (10, b"")
+    assert 'the answer does not fit the schema: n must be of type integer, not "three"' in ended.stderr.decode()
+    record = json.loads(quick("run", "say three || four", "--schema", COUNT, "--output", "json").stdout)
+    assert (record["exit_code"], record["text"], record["output"]) == (10, "four", None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        (("--schema", '{"$ref": "https://example.com/x"}'), "--schema: the schema refers to another document"),
+        (("--schema", "nowhere.json"), "--schema: can't read nowhere.json: No such file or directory"),
+        (("--schema", "{"), "--schema: the schema is not JSON"),
+        (("--max-wait", "0"), "--max-wait: must be a time above 0"),
+        (("-q", "-v"), "--quiet and --verbose exclude each other"),
+        (("--debug-log", "nowhere/x"), "--debug-log: can't write nowhere/x: No such file or directory"),
+    ],
+)
+def test_wrong_flag_sends_nothing(quick: Quick, flags: tuple[str, ...], error: str) -> None:
+    ended = quick("run", "hello", *flags)
+    assert (ended.code, ended.stdout) == (2, b"")
+    assert error in ended.stderr.decode()
+
+
+# ---- waits -----------------------------------------------------------------------------------------------------------
+
+
+def test_silent_host_ends_within_max_wait(quick: Quick) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        began = time.monotonic()
+        ended = quick(
+            "run", "hello", "--max-wait", "1", ANTHROPIC_BASE_URL=f"http://127.0.0.1:{silent.getsockname()[1]}"
+        )
+    assert ended.code == 8
+    assert time.monotonic() - began < 30
+
+
+def test_rate_limit_beyond_max_wait_ends_at_once(quick: Quick) -> None:
+    began = time.time()
+    ended = quick("run", "limited 3600", "--output", "json")
+    record = json.loads(ended.stdout)
+    assert ended.code == record["exit_code"] == 7
+    assert began + 3_500 < record["reset_at"] < began + 3_700
+    # A wait within the limit is made.
+    ended = quick("run", "limited 0.2", "--max-wait", "0.5")
+    assert (ended.code, b"trying again in 0.20 s (retry 1)" in ended.stderr) == (7, True)
+
+
+# ---- what is reported ------------------------------------------------------------------------------------------------
+
+
+def test_verbose_run_reports_each_request(quick: Quick) -> None:
+    ended = quick("run", "-v", "--yes", "bash true")
+    line = "· request to anthropic/claude-sonnet-5-5: 1,000 tokens in, 50 out, $0.0025, "
+    assert ended.stderr.decode().count(line) == 2
+    assert ended.stdout == b"All done.\n"
+
+
+def test_debug_log_has_no_secret_and_one_reader(quick: Quick, tmp_path: Path) -> None:
+    log = tmp_path / "debug.log"
+    log.touch(0o644)
+    key = "test-key-0123456789"
+    ended = quick("run", "-vv", "--yes", f"bash echo {key}; printf '\\33[2J'", "--debug-log", "debug.log")
+    assert ended.stdout == b"All done.\n"
+    assert log.stat().st_mode & 0o777 == 0o600
+    for text in (log.read_text(), ended.stderr.decode()):
+        assert "DEBUG engine.events: {" in text
+        assert "HTTP Request: POST" in text
+        assert "\x1b" not in text
+    assert key not in log.read_text()

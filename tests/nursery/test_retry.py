@@ -58,7 +58,8 @@ POLICY = RetryPolicy(attempts=5, base=2.0, longest=60.0, total=300.0)
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
 def test_failures_are_recognised_by_type(error: ProviderError, kind: FailureKind) -> None:
-    assert failure_of(error) == Failure(kind=kind, message=str(error), info=error.info)
+    silent = error.seconds if isinstance(error, StreamTimeout) else 0.0
+    assert failure_of(error) == Failure(kind=kind, message=str(error), info=error.info, silent=silent)
 
 
 def test_failure_names_the_model_that_was_asked() -> None:
@@ -194,6 +195,9 @@ def test_requested_wait_is_kept_or_too_long(wait: float, waited: float, delay: f
         (RetryPolicy(longest=0.0), RetryBudget(), 0.0),
         (RetryPolicy(longest=0.05), RetryBudget(), 0.05),
         (RetryPolicy(base=0.01), RetryBudget(), 0.01),
+        (RetryPolicy(silence=2.1), RetryBudget(), 2.0),
+        (RetryPolicy(silence=2.0), RetryBudget(), None),
+        (RetryPolicy(silence=9.0), RetryBudget(silent=7.5), None),
     ],
 )
 def test_policy_bounds_retries(policy: RetryPolicy, budget: RetryBudget, delay: float | None) -> None:

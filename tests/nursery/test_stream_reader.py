@@ -282,6 +282,31 @@ async def test_watchdog_missing_headers_are_a_timeout(autojump_clock: MockClock)
         await w.goes_on()
 
 
+async def test_watchdog_silence_is_bounded_over_all_attempts(autojump_clock: MockClock) -> None:
+    settings = Settings(timeouts=Timeouts(headers=120), retry=RetryPolicy(silence=300))
+    async with world(*[[Pause(3_600), *done()]] * 9, settings=settings) as w:
+        played = await w.play()
+        assert played.stop_reason == "provider_error"
+        # Two attempts of two minutes, and one that gets what is left.
+        assert len(played.all(StepStarted)) == 3
+        assert autojump_clock.current_time() == about(300)
+        await w.goes_on()
+
+
+async def test_watchdog_answers_renew_the_patience(autojump_clock: MockClock) -> None:
+    settings = Settings(timeouts=Timeouts(headers=120), retry=RetryPolicy(silence=150))
+    silent = [Pause(3_600), *done()]
+    steps: list[Answer] = [
+        silent,
+        [*call("read", {"name": "a"}, id="c1"), *done("calls")],
+        silent,
+        [*text("Done."), *done()],
+    ]
+    async with world(*steps, settings=settings) as w:
+        played = await w.play()
+    assert (played.stop_reason, played.result.text) == ("completed", "Done.")
+
+
 async def test_watchdog_headers_in_time_are_no_timeout(autojump_clock: MockClock) -> None:
     settings = Settings(timeouts=Timeouts(headers=5, idle=100), retry=NO_RETRY)
     async with world([Pause(4.9), *text("In time."), *done()], settings=settings) as w:

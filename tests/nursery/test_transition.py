@@ -60,7 +60,7 @@ CONTINUES: list[tuple[LoopState, StepOutcome, Continue]] = [
         failed("transient"),
         Continue(
             reason="provider_retry",
-            state=state(retry=RetryBudget(1, 2.0)),
+            state=state(retry=RetryBudget(1, 2.0, silent=2.0)),
             keep=False,
             delay=2.0,
             status="it was transient",
@@ -248,7 +248,7 @@ STOPS: list[tuple[LoopState, StepOutcome, Stop]] = [
     (
         state(schema_repairs=1),
         outcome(invalid_output="a field is missing"),
-        Stop(reason="incomplete", detail="the answer does not fit the output class: a field is missing"),
+        Stop(reason="incomplete", detail="the answer does not fit the schema: a field is missing"),
     ),
     (FRESH, outcome("refusal", finish_detail="not that"), Stop(reason="refusal", detail="not that")),
     (FRESH, outcome("content_filter", finish_detail="no"), Stop(reason="content_filter", detail="no")),

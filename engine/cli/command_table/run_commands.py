@@ -16,7 +16,7 @@ from engine.cli.command_table.turn_flags import (
     SANDBOX_FLAGS,
     SESSION_FLAGS,
 )
-from engine.cli.flags.arg_types import whole
+from engine.cli.flags.arg_types import time_span, whole
 from engine.cli.task.standard_input import MAX_BYTES, StdinPolicy
 from engine.cli.terminal.exit_codes import MEANINGS
 from engine.cli.turn.run_record import OutputMode
@@ -84,6 +84,32 @@ _OUTPUT: Final = FlagGroup(
         ),
         COLOR,
         Flag(names=("-q", "--quiet"), help="print nothing but the answer and errors"),
+        Flag(names=("-v", "--verbose"), help="print a line for each request to a model", const=1, default=0),
+        Flag(
+            names=("-vv", "--very-verbose"),
+            help="write the debug log to standard error, too",
+            const=2,
+            dest="verbose",
+            default=0,
+        ),
+        Flag(
+            names=("--debug-log",),
+            value="FILE",
+            help="write the debug log to FILE, for you alone",
+            detail="Its mode is 0600. The values of secret variables are hidden; prompts, answers and the output of tools are "
+            "not.",
+            parse=Path,
+            example="--debug-log debug.log",
+            completes="file",
+        ),
+        Flag(
+            names=("--schema",),
+            value="FILE|-|JSON",
+            help="accept only an answer that fits a JSON Schema",
+            detail="Standard output gets the JSON value alone. -: the schema comes from standard input.",
+            example="--schema schema.json",
+            completes="file",
+        ),
         Flag(
             names=("--no-input",),
             help="ask nothing: deny what would be asked",
@@ -92,6 +118,21 @@ _OUTPUT: Final = FlagGroup(
         Flag(
             names=("--deny-ok",),
             help="exit with 0 if the task completed though calls were denied",
+        ),
+    ),
+)
+
+_LIMITS: Final = FlagGroup(
+    LIMIT_FLAGS.title,
+    (
+        *LIMIT_FLAGS.flags,
+        Flag(
+            names=("--max-wait",),
+            value="TIME",
+            help="wait no longer than this for a provider",
+            detail="For one that is silent, overloaded or limits the rate, over all retries. Default without a user to ask: 5m.",
+            parse=time_span,
+            example="--max-wait 1h",
         ),
     ),
 )
@@ -113,7 +154,7 @@ RUN: Final = CommandSpec(
         ),
         Argument(name="words", label="WORD", count="any", help="arguments of the custom command", completes="file"),
     ),
-    groups=(_INPUT, _OUTPUT, LIMIT_FLAGS, SESSION_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
+    groups=(_INPUT, _OUTPUT, _LIMITS, SESSION_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
     notes=("While the agent works, a line that you type is sent to the model.",),
     exit_codes=MEANINGS,
     sample='"fix the failing test"',

@@ -29,31 +29,36 @@ class RunOutput:
         notes: standard error, with the lines about calls, the questions and the status. The same object as `answer` where
             one terminal shows both: a single writer keeps their order.
         is_streaming: write the answer's text as it comes, not at the end.
+        is_value: the answer is a JSON value, which is written once it is whole.
     """
 
     mode: OutputMode
     answer: Output
     notes: Output
     is_streaming: bool
+    is_value: bool = False
     _is_line_open: bool = attrs.field(default=False, init=False)
 
     @classmethod
-    def open(cls, mode: OutputMode, *, stream: bool = False, colour: ColourChoice = "auto") -> RunOutput:
+    def open(
+        cls, mode: OutputMode, *, stream: bool = False, colour: ColourChoice = "auto", is_value: bool = False
+    ) -> RunOutput:
         """Return the streams of this process; with *stream*, a pipe gets the text as it comes, too."""
         answer = Output.to(sys.stdout, colour)
         shares = mode == "text" and _is_same_terminal(sys.stdout, sys.stderr)
-        # A person at a terminal reads along.
-        return cls(mode, answer, answer if shares else Output.to(sys.stderr, colour), stream or answer.is_terminal)
+        # A person at a terminal reads along. Of a value, a part is of no use, and a retry may replace it.
+        is_streaming = not is_value and (stream or answer.is_terminal)
+        return cls(mode, answer, answer if shares else Output.to(sys.stderr, colour), is_streaming, is_value)
 
     @property
     def shows_text(self) -> bool:
         """Whether the text belongs among the notes: one terminal shows both."""
-        return self.notes is self.answer
+        return self.notes is self.answer and not self.is_value
 
     @property
     def outputs(self) -> tuple[Output, ...]:
         """The outputs, each once."""
-        return (self.answer,) if self.shows_text else (self.answer, self.notes)
+        return (self.answer,) if self.notes is self.answer else (self.answer, self.notes)
 
     def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
         """Write what standard output gets of *event* at once."""
@@ -62,12 +67,16 @@ class RunOutput:
         elif self.mode == "text" and self.is_streaming and not self.shows_text:
             self._stream(event)
 
-    def finish(self, record: Mapping[str, object]) -> None:
-        """Write what comes last: the record as JSON, or the text of the last message if it was not streamed."""
+    def finish(self, record: Mapping[str, object], answer: str) -> None:
+        """Write what comes last: the record as JSON, or the answer if it was not streamed."""
         if self.mode != "text":
             self.answer.write(f"{json.dumps(record)}\n")
-        elif not self.is_streaming and record["text"]:
-            self.answer.write(f"{record['text']}\n")
+        elif not self.is_streaming and answer:
+            self.answer.write(f"{answer}\n")
+
+    def answer_of(self, result: ev.TurnResult) -> str:
+        """Return the answer: the last message, or the value in it."""
+        return (result.output or "") if self.is_value else result.text
 
     def begin(self, record: Mapping[str, object]) -> None:
         """Write the first line of a stream of JSON."""

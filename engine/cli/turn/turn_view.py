@@ -12,7 +12,8 @@ import attrs
 import trio
 
 from engine.cli.task.task_input import TaskInput
-from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, OUTPUT_FAILED, WITHHELD
+from engine.cli.terminal.debug_log import log_event
+from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, NO_FIT, OUTPUT_FAILED, WITHHELD
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import watch_signals
 from engine.cli.terminal.standard_streams import print_error
@@ -25,6 +26,7 @@ from engine.core import events as ev
 from engine.core.errors import NothingToUndo, SnapshotError
 from engine.core.threads import to_thread
 from engine.core.version import __version__
+from engine.nursery.transition import NO_FIT as NO_FIT_DETAIL
 from engine.process.kill_tree import find_marked
 from engine.process.procfs import ProcessId
 from engine.process.subreaper import end_adopted, find_adopted, is_subreaper
@@ -36,6 +38,7 @@ from engine.tools.tool_text import counted
 
 if TYPE_CHECKING:
     from engine.cli.turn.interactive import Dialogue
+    from engine.cli.turn.request_notes import RequestNotes
 
 # After a cancel, a reader that has stopped reading delays the exit by at most this.
 _MAX_DRAIN_SECONDS: Final = 1.0
@@ -53,6 +56,7 @@ class TurnView:
         is_saved: the session can be continued later.
         deny_ok: a turn that completed is a success, also if calls were denied for lack of a user to ask.
         is_quiet: show nothing but the answer and errors.
+        request_notes: make a line for each request; None: there are none.
         answer_file: the file that gets the answer, or the record, as well.
         task_input: what the prompt consists of, for the record.
     """
@@ -63,6 +67,7 @@ class TurnView:
     is_saved: bool = attrs.field(kw_only=True)
     deny_ok: bool = attrs.field(default=False, kw_only=True)
     is_quiet: bool = attrs.field(default=False, kw_only=True)
+    request_notes: RequestNotes | None = attrs.field(default=None, kw_only=True)
     answer_file: Path | None = attrs.field(default=None, kw_only=True)
     task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
     _record: RunRecord = attrs.field(init=False)
@@ -122,9 +127,12 @@ class TurnView:
                 self._tally.feed(event)
                 self._record.feed(event)
                 self._output.feed(event)
+                log_event(event)
                 # In JSON everything is in the events: programs render them for themselves.
                 if self._shows_notes:
                     self._screen.show(event)
+                if self.request_notes is not None and (line := self.request_notes.feed(event)):
+                    self._add_note(line)
                 if dialogue is not None:
                     dialogue.feed(event)
             # The dialogue waits for further lines until it is cancelled.
@@ -143,20 +151,23 @@ class TurnView:
         if self._output.mode != "text":
             record["changed_files"] = await self._changed_files()
             record |= input_fields(self.task_input)
-        self._output.finish(record)
+        answer = self._output.answer_of(result)
+        self._output.finish(record, answer)
         with self._final_write:
             # The answer before the summary, also where both go to one file; and all before the exit code.
             await self._output.answer.drain()
             if not self.is_quiet or result.stop_reason != "completed":
-                lines = self._last_lines(result, orphans)
-                self._screen.add_lines("".join(f"{self._screen.symbols.note} {line}\n" for line in lines))
+                self._add_note(*self._last_lines(result, orphans))
             await self._output.notes.drain()
             if self.answer_file is not None:
-                code = await self._write_file(self.answer_file, record) or code
+                code = await self._write_file(self.answer_file, record, answer) or code
             with trio.move_on_after(_MAX_TITLE_SECONDS):
                 # The list of sessions would otherwise show this one without a title for ever.
                 await self._session.background.titled()
         return self._exit_code(code)
+
+    def _add_note(self, *lines: str) -> None:
+        self._screen.add_lines("".join(f"{self._screen.symbols.note} {line}\n" for line in lines))
 
     def _first_record(self) -> dict[str, object]:
         state = self._session.state
@@ -180,9 +191,9 @@ class TurnView:
         except SnapshotError:
             return None
 
-    async def _write_file(self, path: Path, record: Mapping[str, object]) -> int:
+    async def _write_file(self, path: Path, record: Mapping[str, object], answer: str) -> int:
         """Write the answer, or the record, to a file; return the exit code, 0 if it worked. Always a checkpoint."""
-        text = str(record["text"]) if self._output.mode == "text" else f"{json.dumps(record)}\n"
+        text = answer if self._output.mode == "text" else f"{json.dumps(record)}\n"
         try:
             await to_thread(write_atomically, path, text.encode(errors="replace"))
         except OSError as error:
@@ -223,6 +234,8 @@ class TurnView:
         """Return the exit code that the turn's end stands for."""
         if result.stop_reason == "completed" and self._record.withheld and not self.deny_ok:
             return WITHHELD
+        if result.stop_reason == "incomplete" and result.detail.startswith(NO_FIT_DETAIL):
+            return NO_FIT
         return exit_code(result, self._interrupted_by)
 
     def _exit_code(self, code: int) -> int:

@@ -1,0 +1,113 @@
+"""What `engine run` does once its command line is parsed: open a session, and run one turn of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from engine.cli.flags.store_flags import open_store
+from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.run_options import Options
+from engine.cli.task.task_input import TaskInput
+from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.signals import termination_signals
+from engine.cli.turn.request_notes import RequestNotes
+from engine.cli.turn.run_output import RunOutput
+from engine.cli.turn.turn_view import TurnView
+from engine.core.errors import ConfigError
+from engine.core.settings import RetryPolicy, Settings
+from engine.session.engine import Engine, open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
+from engine.session.session import Session
+from engine.session.turn import Turn
+from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.store.memory import MEMORY
+from engine.store.store_protocols import SessionRow
+from engine.tools.tool import Tool
+
+# Seconds. Without a user, a run must end even if its provider never answers.
+MAX_WAIT: Final = 300.0
+
+
+async def run_task(options: Options, tools: Sequence[Tool]) -> int:
+    """Run the task to its end. Always a checkpoint. Raises `ConfigError`."""
+    keyboard = Keyboard.open() if options.output.asks else None
+    try:
+        # Signals are caught from here on, and handled as soon as there is a turn to cancel.
+        with trio.open_signal_receiver(*termination_signals()) as signals:
+            async with open_store(options.place) as store:
+                row = await stored_session(store, options.resume, options.cwd)
+                models = session_models(options.model, row)
+                async with open_engine(
+                    model=models,
+                    config=options.model.config,
+                    tools=tools,
+                    settings=_settings(options, is_watched=keyboard is not None),
+                    permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
+                    store=store,
+                    context=ContextOptions(prompt=options.layers),
+                    files=FileOptions(
+                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
+                    ),
+                ) as eng:
+                    session = await _session(eng, options, row, models)
+                    view = TurnView(
+                        session,
+                        RunOutput.open(
+                            options.output.mode,
+                            stream=options.output.stream,
+                            colour=options.output.colour,
+                            is_value=options.schema is not None,
+                        ),
+                        keyboard,
+                        is_saved=options.place != MEMORY,
+                        deny_ok=options.output.deny_ok,
+                        is_quiet=options.output.is_quiet,
+                        request_notes=RequestNotes() if options.output.verbosity else None,
+                        answer_file=options.output.file,
+                        task_input=options.input or TaskInput(text=""),
+                    )
+                    return await view.run(_turn(session, options), signals)
+    finally:
+        if keyboard is not None:
+            keyboard.close()
+
+
+def _settings(options: Options, *, is_watched: bool) -> Settings:
+    # With a user at the terminal, a wait may take as long as they like.
+    max_wait = options.max_wait or (None if is_watched else MAX_WAIT)
+    retry = RetryPolicy() if max_wait is None else RetryPolicy(longest=max_wait, total=max_wait, silence=max_wait)
+    return Settings(
+        limits=options.limits,
+        retry=retry,
+        headless="wait" if is_watched else options.permissions.unattended,
+        on_exhausted="ask" if is_watched else "stop",
+        options=options.model.options,
+    )
+
+
+async def _session(eng: Engine, options: Options, row: SessionRow | None, models: tuple[str, ...]) -> Session:
+    """Return the session to use: a new one, a stored one, or a fork of a stored one. A checkpoint."""
+    session = await open_session(eng, row, _choice(options), models)
+    # Only the opened session knows whether a turn waits for an answer.
+    if options.input is None and session.state.turn is None:
+        raise ConfigError(f"nothing to resume in session {session.id}: add a task")
+    return session
+
+
+def _choice(options: Options) -> SessionChoice:
+    return SessionChoice(
+        resume=options.resume,
+        forks=options.forks,
+        cwd=options.cwd,
+        model=options.model,
+        profile=options.permissions.profile,
+    )
+
+
+def _turn(session: Session, options: Options) -> Turn:
+    if options.input is None:
+        return session.resume()
+    return session.prompt(options.input.text, attachments=options.input.media, output=options.schema)

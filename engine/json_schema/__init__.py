@@ -1,0 +1,1 @@
+"""JSON Schema: reading one, and checking values against it."""
