@@ -24,6 +24,8 @@ _FURTHER: Final[dict[str, str]] = {
     "outside": "Outside the project",
     "outside:read": "Outside the project",
 }
+# A longer command is cut off in the line about its answer: the question has shown it.
+_MAX_SUBJECT_CHARS: Final = 100
 
 
 def allow_question(request: PermissionAsked) -> str:
@@ -54,8 +56,9 @@ def answer_text(request: PermissionAsked | None, answered: PermissionAnswered) -
     """Return how a question was settled, by whom, and what asked it, as one line; *request*: None if it is unknown."""
     verdict = _verdict(answered)
     what = _subject(request, answered)
-    origin = "; ".join(_origin(request, answered))
-    return f"{verdict}{f': {what}' if what else ''}{f' ({origin})' if origin else ''}"
+    if len(what) > _MAX_SUBJECT_CHARS:
+        what = f"{what[:_MAX_SUBJECT_CHARS]}…"
+    return "; ".join([f"{verdict}{f': {what}' if what else ''}", *_origin(request, answered)])
 
 
 def _verdict(answered: PermissionAnswered) -> str:

@@ -99,6 +99,11 @@ class Command:
     def type(self, keys: str) -> None:
         os.write(self._ours, keys.encode())
 
+    def answer(self, line: str) -> None:
+        """Type a line as the answer to a question: what comes right after other lines is taken for a message."""
+        time.sleep(1)
+        self.type(f"{line}\n")
+
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 

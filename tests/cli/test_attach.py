@@ -47,11 +47,12 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     assert "detached: the turn goes on" in first.output
     second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
     second.read_until("waits for an answer")
-    second.read_until("once (o)")
+    second.read_until("[y] Yes, once")
+    second.read_until("  Answer: ")
     third = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
-    third.read_until("once (o)")
-    second.type("o\n")
-    third.read_until("(settled by terminal: once)")
+    third.read_until("  Answer: ")
+    second.type("y\n")
+    third.read_until("· Allowed once: bash touch there; by terminal; asked by the rule 'ask * *'")
     # It joined a turn that ran, and does not know how long.
     second.read_until("completed: 2 steps")
     second.type("\x03")

@@ -15,7 +15,7 @@ from tests.cli.conftest import Start
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
-PROMPT = "or type what to do instead: "
+PROMPT = "\r\n  Answer: "
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_question_shows_command_and_further_rights(engine: Start, tmp_path: Path
     out = tmp_path.parent / "out-of-here"
     assert "● Allow bash to run this command?\r\n    echo x > ../out-of-here\r\n" in command.output
     shown = re.sub(r"\r\n(?=\S)", "", command.output)
-    assert f"    Also writes: {out}\r\n    Outside the project: {out}\r\n" in shown
+    assert f"  Also writes: {out}\r\n  Outside the project: {out}\r\n" in shown
     command.type("r\n")
     assert command.wait() == 3
     assert not out.exists()
@@ -65,12 +65,15 @@ def test_question_shows_command_and_further_rights(engine: Start, tmp_path: Path
 def test_question_explains_opaque_commands(engine: Start) -> None:
     command = engine("run", "bash eval $X", terminal=True)
     command.read_until(PROMPT)
-    assert "    eval $X\r\n    Cannot analyse this command: " in command.output
-    assert "  once (o), reject and stop (r), " in command.output
-    command.type("a\n")  # it was not offered
-    command.output = ""
-    command.read_until(PROMPT)
-    command.type("no\n")
+    assert "    eval $X\r\n  Cannot analyse this command: " in command.output
+    choices = "  [yes] Yes, once. Type the whole word: it cannot be analysed\r\n  [n] No, and stop\r\n"
+    assert choices in command.output
+    for word in ("a", "y"):  # neither is offered
+        command.output = ""
+        command.answer(word)
+        command.read_until("  To allow this once, type yes: it cannot be analysed.\r\n")
+        command.read_until(PROMPT)
+    command.answer("no")
     assert command.wait() == 3
 
 
@@ -78,7 +81,7 @@ def test_an_always_for_this_session_is_not_kept(engine: Start, tmp_path: Path) -
     for _ in range(2):
         command = engine("run", "bash touch x", terminal=True)
         command.read_until(PROMPT)
-        assert "always in this session: bash touch x, edit ./x (a1), or bash touch *, edit ./x (a2), " in command.output
+        assert "  [a2] Yes, always in this session: bash touch *, edit ./x\r\n" in command.output
         command.type("a1\n")
         assert command.wait() == 0
     assert "no grants for this project" in said(engine)
@@ -108,7 +111,7 @@ def test_project_grant_is_limited_to_its_project(engine: Start, tmp_path: Path) 
     (tmp_path / "two").mkdir()
     command = engine("run", "bash touch x", "--cwd", "one", terminal=True)
     command.read_until(PROMPT)
-    command.type("p\n" if "(p)" in command.output else "p1\n")
+    command.type("p\n" if "[p]" in command.output else "p1\n")
     assert command.wait() == 0
     other = engine("run", "bash touch x", "--cwd", "two", terminal=True)
     other.read_until(PROMPT)
@@ -123,7 +126,7 @@ def test_project_grant_without_a_project_is_refused(engine: Start) -> None:
     command.type("p1\n")
     command.read_until("/ belongs to no project: allow it for this session, or once")
     command.read_until(PROMPT)
-    command.type("not there\n")
+    command.answer("not there")
     assert command.wait() == 0
     assert "denied: Rejected by the user: not there" in command.output
 

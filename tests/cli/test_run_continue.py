@@ -160,16 +160,16 @@ def listed(engine: Start) -> str:
 
 def test_open_question_is_asked_again_after_kill(engine: Start, tmp_path: Path) -> None:
     first = engine("run", "bash touch made.txt", terminal=True)
-    first.read_until("once (o)")
+    first.read_until("\r\n  Answer: ")
     while "waiting for you" not in listed(engine):  # until it is on the disk
         pass
     first.send(signal.SIGKILL)
     first.wait()
     assert "waiting for you" in listed(engine)
     again = engine("run", "--continue", terminal=True)
-    again.read_until("once (o)")
+    again.read_until("\r\n  Answer: ")
     assert not (tmp_path / "made.txt").exists()
-    again.type("o\n")
+    again.type("y\n")
     assert again.wait() == 0
     assert "All done." in again.output
     assert (tmp_path / "made.txt").exists()

@@ -13,7 +13,7 @@ from tests.cli.processes import await_sleepers, sleepers, token
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
-PROMPT = "or type what to do instead: "
+PROMPT = "\r\n  Answer: "
 
 
 def test_question_shows_the_change(engine: Start, tmp_path: Path) -> None:
@@ -27,8 +27,12 @@ def test_question_shows_the_change(engine: Start, tmp_path: Path) -> None:
     command.read_until("Allow bash to run this command?")
     assert (tmp_path / "a.txt").read_text() == "one\nTWO\n"
     command.read_until(PROMPT)
-    command.type("y\n")
+    command.answer("y")
     assert command.wait() == 0
+    assert (
+        "· Allowed once: edit a.txt; asked by the rule 'ask * *' of the layer defaults (profile ask)\r\n"
+        in command.output
+    )
     assert "✓ bash  cat a.txt | tee b.txt  exit code 0" in command.output
 
 
@@ -44,9 +48,9 @@ def test_sub_agent_question_names_it(engine: Start, tmp_path: Path) -> None:
     assert "● Allow task to start this sub-agent?\r\n    general: bash touch x\r\n" in command.output
     command.type("y\n")
     command.read_until("Allow bash to run this command?")
-    command.read_until("for the sub-agent general, which works on: bash touch x\r\n")
+    command.read_until("\r\n  Asked by sub-agent general: bash touch x\r\n")
     command.read_until(PROMPT)
-    command.type("no, look first\n")
+    command.answer("no, look first")
     command.read_until("denied: Rejected by the user: no, look first")
     assert command.wait() == 0
     assert "✓ task  bash touch x  general: completed, 2 steps" in command.output
@@ -70,7 +74,7 @@ def test_feedback_goes_to_the_model(engine: Start, tmp_path: Path) -> None:
     command.read_until("denied: Rejected by the user: not that file")
     command.read_until("Allow bash")
     command.read_until(PROMPT)
-    command.type("a\n")
+    command.answer("a")
     assert command.wait() == 0
     assert "All done." in command.output
     assert not (tmp_path / "a.txt").exists()
@@ -82,39 +86,84 @@ def test_empty_line_answers_nothing(engine: Start) -> None:
     command.output = ""
     command.type("\n")
     command.read_until(PROMPT)
-    command.type("r\n")
+    assert "  [y] Yes, once\r\n" in command.output
+    command.answer("r")
     assert command.wait() == 3
 
 
-def test_earlier_input_does_not_answer(engine: Start, tmp_path: Path) -> None:
-    """Two quick returns must not allow what nobody has seen."""
-    command = engine("run", "write", terminal=True)
+def test_message_being_typed_is_no_answer(engine: Start, tmp_path: Path) -> None:
+    """What was typed when the question appears stays the beginning of a message; Tab answers beside it."""
+    command = engine("run", "bash touch x", terminal=True)
+    command.type("look at a.tx")
+    command.read_until("\r\n  Your message (Tab, then an answer, answers the question): look at a.tx")
+    command.type("t\n")
+    command.read_until("  Queued for the next step.\r\n")
     command.read_until(PROMPT)
-    command.type("o\no\n")
-    command.read_until("Allow bash")
+    command.type("and at b")
+    command.answer("\ty")
+    command.read_until("\r\n  Your message: and at b")
+    assert command.wait() == 0
+    assert "  Not sent: and at b\r\n" in command.output
+    assert (tmp_path / "x").exists()
+
+
+def test_pasted_lines_are_no_answers(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "bash touch x", terminal=True)
     command.read_until(PROMPT)
-    time.sleep(0.5)
-    assert "✓ bash" not in command.output
-    command.type("r\n")
+    assert command.output.count("\x1b[?2004h") == 1
+    for paste in ("y\ny\n", "\x1b[200~y\n\x1b[201~", "\x1b[200~y\ny\x1b[201~\n"):
+        command.output = ""
+        command.answer(paste.removesuffix("\n"))
+        command.read_until("  Queued for the next step.\r\n")
+        command.read_until(PROMPT)
+    command.answer("n")
     assert command.wait() == 3
+    assert command.output.count("\x1b[?2004l") == 1
+    assert not (tmp_path / "x").exists()
 
 
-WORDS = "or your own answer (Enter to skip): "
+def test_details_show_rule_and_explanation(engine: Start) -> None:
+    lines = "; ".join(f"echo {number}" for number in range(3)).replace("; ", "\n")
+    command = engine("run", f"bash {lines}\ntouch x", terminal=True)
+    command.read_until(PROMPT)
+    command.answer("d")
+    command.read_until("  Asked by: the rule 'ask * *' of the layer defaults (profile ask)\r\n")
+    command.read_until("  [d] Details\r\n")
+    command.answer("e")
+    command.read_until("  What to do instead (Enter: back): ")
+    command.answer("use head")
+    assert command.wait() == 0
+    assert "denied: Rejected by the user: use head" in command.output
+
+
+def test_dumb_terminal_numbers_the_choices(engine: Start, tmp_path: Path) -> None:
+    command = engine("run", "bash touch x", terminal=True, TERM="dumb")
+    command.read_until(
+        "Question: Allow bash to run this command?\r\n    touch x\r\n  Also writes: x\r\n  1. Yes, once\r\n"
+    )
+    command.read_until(PROMPT)
+    command.answer("1")
+    assert command.wait() == 0
+    assert "\x1b" not in command.output
+    assert (tmp_path / "x").exists()
+
+
+WORDS = "or another answer (Enter to skip): "
 
 
 def test_tool_questions_take_numbers_words_or_nothing(engine: Start) -> None:
     command = engine("run", "ask", terminal=True)
-    command.read_until(f"  a number, {WORDS}")
+    command.read_until(f"  A number, {WORDS}")
     assert "● Which colour?\r\n    1  red: like a rose\r\n    2  blue\r\n" in command.output
     command.type("2\n")
-    command.read_until(f"  numbers, {WORDS}")
+    command.read_until(f"  Numbers, {WORDS}")
     assert "● Which ones?^[[2J\r\n    1  a\r\n" in command.output
-    command.type("3, 1\n")
+    command.answer("3, 1")
     command.read_until("● Which way?")
-    command.read_until(f"  a number, {WORDS}")
-    command.type("neither of them\n")
-    command.read_until("● Why?\r\n  your answer (Enter to skip): ")
-    command.type("\n")
+    command.read_until(f"  A number, {WORDS}")
+    command.answer("neither of them")
+    command.read_until("● Why?\r\n  Answer (Enter to skip): ")
+    command.answer("")
     assert command.wait() == 0
     told = command.output.replace("\r\n", "\n").partition("I was told:\n")[2]
     assert told.startswith(
@@ -129,10 +178,10 @@ def test_sub_agent_permission_is_asked_here(engine: Start) -> None:
     command = engine("run", "delegate general bash touch hi", terminal=True)
     command.read_until(PROMPT)
     assert "● Allow task to start this sub-agent?\r\n" in command.output
-    command.type("o\n")
+    command.type("ok\n")
     command.read_until("● Allow bash to run this command?\r\n    touch hi\r\n")
     command.read_until(PROMPT)
-    command.type("o\n")
+    command.answer("sure")
     assert command.wait() == 0
     assert "✓ bash  touch hi  exit code 0" in command.output
     assert "✓ task" in command.output
@@ -143,7 +192,7 @@ def test_ctrl_c_withdraws_a_tool_question(engine: Start) -> None:
     command.read_until(WORDS)
     command.type("\x03")
     assert command.wait() == 130
-    assert "\r\n  (settled: withdrawn)\r\n" in command.output
+    assert "\r\n  Withdrawn, as its call has ended.\r\n" in command.output
     assert "1 call settled (1 aborted), nothing left running" in command.output
 
 
@@ -160,7 +209,7 @@ def test_a_typed_line_steers(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "--yes", "bash until [ -e go ]; do sleep 0.05; done", terminal=True)
     command.read_until("running 0 s")
     command.type("please hurry\n")
-    command.read_until("(the model will read this before its next step)")
+    command.read_until("Queued for the next step.")
     (tmp_path / "go").touch()
     assert command.wait() == 0
     assert "· the model reads your message now\r\n" in command.output
@@ -198,7 +247,7 @@ def test_ctrl_c_withdraws_a_permission_question(engine: Start, tmp_path: Path) -
     command.read_until(PROMPT)
     command.type("\x03")
     assert command.wait() == 130
-    assert "\r\n  (settled: withdrawn)\r\n" in command.output
+    assert "\r\n· Withdrawn, as its call has ended: " in command.output
     assert "2 calls settled (2 not executed), nothing left running" in command.output
     assert not (tmp_path / "a.txt").exists()
 
@@ -271,21 +320,21 @@ def test_the_shells_terminal_is_left_as_it_was(engine: Start) -> None:
 
 def test_user_chooses_recovery_when_the_model_fails(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("type the name of a model to continue with: ")
+    command.read_until("or a model name: ")
     assert "Model anthropic/claude-sonnet-5-5 failed:" in command.output
     assert "enough for today" in command.output
-    assert "the limit resets at " in command.output
+    assert "Limit resets at " in command.output
     command.type("nobody/knows\n")
     command.read_until("no host for the model name 'nobody/knows'")
-    command.read_until("to continue with: ")
-    command.type("anthropic/claude-haiku-4-5\n")
+    command.read_until("or a model name: ")
+    command.answer("anthropic/claude-haiku-4-5")
     assert command.wait() == 0
     assert "claude-haiku-4-5 says hello." in command.output
 
 
 def test_or_that_it_is_enough(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("to continue with: ")
+    command.read_until("or a model name: ")
     command.type("s\n")
     assert command.wait() == 7
     assert "rate limited" in command.output
@@ -293,12 +342,12 @@ def test_or_that_it_is_enough(engine: Start) -> None:
 
 def test_waiting_may_be_cut_short_by_enter(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
-    command.read_until("to continue with: ")
+    command.read_until("or a model name: ")
     command.type("w\n")
-    command.read_until("(Enter retries now)")
+    command.read_until("Enter: retry now")
     command.output = ""
     command.type("\n")
     command.read_until(" failed:")
-    command.read_until("to continue with: ")
-    command.type("stop\n")
+    command.read_until("or a model name: ")
+    command.answer("stop")
     assert command.wait() == 7

@@ -55,16 +55,16 @@ def test_several_files_are_counted() -> None:
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        ({"answer": "once"}, "Allowed once: bash a (asked by the rule R)"),
-        ({"answer": "once", "by": "panel"}, "Allowed once: bash a (by panel; asked by the rule R)"),
+        ({"answer": "once"}, "Allowed once: bash a; asked by the rule R"),
+        ({"answer": "once", "by": "panel"}, "Allowed once: bash a; by panel; asked by the rule R"),
         (
             {"answer": "always", "scope": "project", "allowed": (Right(permission="bash", pattern="a *"),)},
-            "Allowed in this project: bash a * (asked by the rule R)",
+            "Allowed in this project: bash a *; asked by the rule R",
         ),
-        ({"answer": "reject"}, "Denied: bash a (asked by the rule R)"),
-        ({"answer": "reject", "feedback": "use b"}, "Denied: bash a (instead: use b; asked by the rule R)"),
-        ({"answer": "expired"}, "Denied, as nothing was answered in time: bash a (asked by the rule R)"),
-        ({"answer": "withdrawn"}, "Withdrawn, as its call has ended: bash a (asked by the rule R)"),
+        ({"answer": "reject"}, "Denied: bash a; asked by the rule R"),
+        ({"answer": "reject", "feedback": "use b"}, "Denied: bash a; instead: use b; asked by the rule R"),
+        ({"answer": "expired"}, "Denied, as nothing was answered in time: bash a; asked by the rule R"),
+        ({"answer": "withdrawn"}, "Withdrawn, as its call has ended: bash a; asked by the rule R"),
     ],
 )
 def test_answer_names_verdict_rule_and_origin(answer: dict[str, Any], text: str) -> None:
@@ -74,4 +74,4 @@ def test_answer_names_verdict_rule_and_origin(answer: dict[str, Any], text: str)
 
 def test_answer_to_an_unknown_question() -> None:
     answered = PermissionAnswered(request_id=RequestId("r"), answer="once", by="panel")
-    assert answer_text(None, answered) == "Allowed once (by panel)"
+    assert answer_text(None, answered) == "Allowed once; by panel"

@@ -42,6 +42,11 @@ class AnswerGuard:
     _has_focus: bool = attrs.field(default=False, init=False)
 
     @property
+    def is_open(self) -> bool:
+        """Whether keys may answer without a move to the question, if the draft is empty."""
+        return self._is_open
+
+    @property
     def has_focus(self) -> bool:
         """Whether the user has moved to the question on purpose."""
         return self._has_focus

@@ -4,6 +4,9 @@ The terminal is opened a second time, so that reading is non-blocking for this
 process only: the flag of standard input is shared with the parent process.
 Waiting for a line is then waiting for a descriptor, which a cancel ends at once.
 (A thread in `readline` would outlive the turn, and steal the shell's next line.)
+
+The terminal edits the line, and its mode is changed for the blink of an eye only
+(`look`): a process that is killed leaves it as it was.
 """
 
 from __future__ import annotations
@@ -11,13 +14,23 @@ from __future__ import annotations
 import os
 import sys
 import termios
+from collections import deque
+from contextlib import suppress
 from typing import Final
 
 import attrs
 import trio
 
-_LINE_BYTES: Final = 4_096
+_CHUNK_BYTES: Final = 4_096
 _IN_BACKGROUND: Final = 0.5
+# Bracketed paste: a terminal puts pasted text between these.
+_PASTE_START: Final = b"\x1b[200~"
+_PASTE_END: Final = b"\x1b[201~"
+_MARK_PASTES: Final = b"\x1b[?2004h"
+_MARK_NO_PASTES: Final = b"\x1b[?2004l"
+# The indices in what `termios.tcgetattr` returns.
+_LOCAL_FLAGS: Final = 3
+_CONTROL_CHARS: Final = 6
 
 
 def has_terminal() -> bool:
@@ -28,12 +41,31 @@ def has_terminal() -> bool:
         return False
 
 
+@attrs.frozen(kw_only=True)
+class TypedLine:
+    """A line without its end.
+
+    Attributes:
+        text: the line.
+        is_pasted: it was pasted, or came at once with others.
+        is_early: it was complete before the last `Keyboard.look`.
+    """
+
+    text: str
+    is_pasted: bool = False
+    is_early: bool = False
+
+
 @attrs.define(eq=False)
 class Keyboard:
     """A terminal to read lines from, edited by the terminal itself."""
 
     _fd: int
-    _typed: bytes = attrs.field(default=b"", init=False)
+    _lines: deque[TypedLine] = attrs.field(factory=deque[TypedLine], init=False)
+    # The beginning of a line.
+    _rest: bytes = attrs.field(default=b"", init=False)
+    _is_pasting: bool = attrs.field(default=False, init=False)
+    _has_ended: bool = attrs.field(default=False, init=False)
 
     @classmethod
     def open(cls) -> Keyboard | None:
@@ -43,44 +75,119 @@ class Keyboard:
         """
         if not has_terminal():
             return None
-        try:
-            # O_NOCTTY: opening it must not make it our controlling terminal.
-            return cls(os.open("/dev/tty", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
-        except OSError:
-            return None
+        # O_NOCTTY: opening it must not make it our controlling terminal.
+        flags = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+        for access in (os.O_RDWR, os.O_RDONLY):
+            with suppress(OSError):
+                return cls(os.open("/dev/tty", access | flags))
+        return None
 
-    async def read_line(self) -> str | None:
-        """Return the next line without its end; None at the end of input. A checkpoint; if cancelled, nothing is lost."""
-        while b"\n" not in self._typed:
-            await trio.lowlevel.wait_readable(self._fd)
-            if not self._is_in_foreground():
-                await trio.sleep(
-                    _IN_BACKGROUND
-                )  # reading now would stop this process (SIGTTIN); the line is for another one
-                continue
+    async def read_line(self) -> TypedLine | None:
+        """Return the next line; None at the end of input. A checkpoint; if cancelled, nothing is lost."""
+        await trio.lowlevel.checkpoint()
+        while not self._lines:
+            if self._has_ended:
+                return None
             try:
-                data = os.read(self._fd, _LINE_BYTES)
-            except BlockingIOError:
+                await trio.lowlevel.wait_readable(self._fd)
+            except trio.ClosedResourceError:  # `look` has taken what came
                 continue
-            except OSError:  # the terminal is gone
-                return None
-            if not data:  # Ctrl-D on an empty line
-                return None
-            self._typed += data
-        line, _, self._typed = self._typed.partition(b"\n")
-        return line.decode(errors="replace")
+            if self._is_in_foreground():
+                self._take(self._read())
+            else:
+                # Reading now would stop this process (SIGTTIN); the line is for another one.
+                await trio.sleep(_IN_BACKGROUND)
+        return self._lines.popleft()
 
-    def forget(self) -> None:
-        """Drop what has been typed so far: it can't be an answer to what is shown next. Not a checkpoint."""
-        self._typed = b""
-        try:
-            termios.tcflush(self._fd, termios.TCIFLUSH)
-        except termios.error:
-            return  # the terminal is gone; the next read reports it
+    def look(self) -> str:
+        """Return the beginning of a line that is being typed, and note which lines came before now. Not a checkpoint.
+
+        The terminal keeps such a beginning to itself until Enter is pressed, so it is taken from there: it is a part of the
+        next line, but the terminal's own keys no longer erase it.
+        """
+        if self._is_in_foreground():
+            self._take(self._read() + self._read_unfinished())
+        if self._lines:
+            self._lines = deque(attrs.evolve(line, is_early=True) for line in self._lines)
+            # Nothing is left to be readable, so a waiting `read_line` is woken.
+            trio.lowlevel.notify_closing(self._fd)
+        return self.draft
+
+    @property
+    def draft(self) -> str:
+        """The beginning of a line, as far as it was seen."""
+        return self._rest.replace(_PASTE_START, b"").replace(_PASTE_END, b"").decode(errors="replace")
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether more lines have been read already."""
+        return bool(self._lines)
+
+    def put_back(self, text: str) -> None:
+        """Make *text* the beginning of the next line. Not a checkpoint."""
+        self._rest = text.encode() + self._rest
+
+    def mark_pastes(self, *, is_on: bool) -> None:
+        """Have the terminal mark pasted text, so that it isn't taken for typed text. Not a checkpoint."""
+        # It fails on a terminal that is halted or gone: then only several lines at once are a paste.
+        with suppress(OSError):
+            os.write(self._fd, _MARK_PASTES if is_on else _MARK_NO_PASTES)
 
     def close(self) -> None:
         """Close the terminal."""
         os.close(self._fd)
+
+    def _read(self) -> bytes:
+        """Return what can be read now."""
+        data = b""
+        while True:
+            try:
+                chunk = os.read(self._fd, _CHUNK_BYTES)
+            except BlockingIOError:
+                return data
+            except OSError:  # the terminal is gone
+                chunk = b""
+            if not chunk:  # Ctrl-D on an empty line
+                self._has_ended = True
+                return data
+            data += chunk
+
+    def _read_unfinished(self) -> bytes:
+        """Return the line that the terminal is editing."""
+        try:
+            mode = termios.tcgetattr(self._fd)
+            if not mode[_LOCAL_FLAGS] & termios.ICANON:
+                return b""
+            by_key = [*mode]
+            by_key[_LOCAL_FLAGS] &= ~termios.ICANON
+            by_key[_CONTROL_CHARS] = [*mode[_CONTROL_CHARS]]
+            by_key[_CONTROL_CHARS][termios.VMIN] = 1
+            by_key[_CONTROL_CHARS][termios.VTIME] = 0
+            termios.tcsetattr(self._fd, termios.TCSANOW, by_key)
+            try:
+                data = self._read()
+            finally:
+                termios.tcsetattr(self._fd, termios.TCSANOW, mode)
+        except termios.error:  # the terminal is gone; the next read reports it
+            return b""
+        # What the terminal makes of a Ctrl-D that nobody has read yet.
+        return data.replace(b"\0", b"")
+
+    def _take(self, data: bytes) -> None:
+        """Add *data*, which was read at once, to the lines."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._lines.extend(self._typed_line(line, is_burst=len(lines) > 1) for line in lines)
+
+    def _typed_line(self, line: bytes, *, is_burst: bool) -> TypedLine:
+        if line.startswith(_PASTE_END):  # of a paste that ended with its line
+            self._is_pasting = False
+            line = line.removeprefix(_PASTE_END)
+        is_pasted = is_burst or self._is_pasting or _PASTE_START in line
+        # Whichever mark came last decides about the next line.
+        if _PASTE_START in line or _PASTE_END in line:
+            self._is_pasting = line.rfind(_PASTE_START) > line.rfind(_PASTE_END)
+        text = line.replace(_PASTE_START, b"").replace(_PASTE_END, b"")
+        return TypedLine(text=text.decode(errors="replace"), is_pasted=is_pasted)
 
     def _is_in_foreground(self) -> bool:
         try:

@@ -5,24 +5,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Literal, Protocol, assert_never
+from typing import Final, Literal, Protocol
 
 import attrs
 import trio
 
-from engine.cli.terminal.keyboard import Keyboard
-from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
-from engine.cli.turn.question_prompts import (
-    OpenQuestion,
-    answer_prompt,
+from engine.cli.questions.answer_guard import QUIET_SECONDS, AnswerGuard
+from engine.cli.questions.permission_answers import (
+    AskAgain,
+    AskFeedback,
+    PermissionOutcome,
+    Reply,
+    ShowDetails,
     parse_answer,
-    parse_choices,
-    permission_detail,
-    permission_question,
-    recovery_question,
-    requester_line,
-    tool_question,
+    parse_feedback,
 )
+from engine.cli.questions.permission_view import PermissionView, choice_lines
+from engine.cli.terminal.keyboard import Keyboard, TypedLine
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
+from engine.cli.turn.open_questions import OpenQuestions, ShownQuestion
+from engine.cli.turn.question_prompts import OpenQuestion, answer_prompt, parse_choices, settled_line
 from engine.cli.turn.screen import Screen
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
 from engine.core.events import (
@@ -38,7 +40,6 @@ from engine.core.events import (
     RetryScheduled,
     TurnStarted,
 )
-from engine.core.ids import CallId, SessionId
 from engine.journal.state import Resync
 from engine.session.answer_types import Answer, Recovery, Reject
 from engine.session.turn import Turn
@@ -48,6 +49,8 @@ _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
     **dict.fromkeys(("s", "stop"), "stop"),
 }
 _KEYBOARD_CLOSED: Final = Reject(feedback="the user can't answer: standard input is closed")
+_FEEDBACK_PROMPT: Final = "  What to do instead (Enter: back): "
+_DRAFT_PROMPT: Final = "  Your message (Tab, then an answer, answers the question): "
 
 
 class Answerable(Protocol):
@@ -70,83 +73,67 @@ class Answerable(Protocol):
 class Dialogue(ABC):
     """Reads the keyboard for one turn.
 
-    Questions are shown one at a time. What was typed before a question appeared
-    does not answer it. Without a keyboard there are no questions: the settings
-    deny such calls.
+    Questions are shown one at a time. A line answers the one on the screen only if it was typed for it, see
+    `AnswerGuard`; any other is a message. Without a keyboard there are no questions: the settings deny such calls.
     """
 
     answerable: Answerable
     keyboard: Keyboard
     screen: Screen
-    _open: list[tuple[OpenQuestion, str]] = attrs.field(factory=list[tuple[OpenQuestion, str]], init=False)
+    _open: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
     _is_shown: bool = attrs.field(default=False, init=False)
+    _awaits_feedback: bool = attrs.field(default=False, init=False)
+    # A whole line takes longer to type than a question to read.
+    _guard: AnswerGuard = attrs.field(factory=lambda: AnswerGuard(reaction=0.0), init=False)
+    _painted_at: float = attrs.field(default=0.0, init=False)
+    _guard_closed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _question_added: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
-    # For sub-agents: the arguments of the calls that started them.
-    _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take from *event* what concerns questions. Not a checkpoint."""
         match event:
-            case CallQueued():
-                self._arguments[event.call_id] = event.arguments
-            case TurnStarted():
-                # A question of a sub-agent quotes the task that it works on.
-                self._task_arguments[event.session_id] = (
-                    "" if event.call_id is None else self._arguments.get(event.call_id, "")
-                )
-            case PermissionAsked():
-                detail = permission_detail(event, self._arguments.get(event.call_id, ""))
-                self.ask(event, detail, self._task_arguments.get(event.session_id, ""))
-            case RecoveryAsked() | QuestionAsked():
-                self.ask(event, task_arguments=self._task_arguments.get(event.session_id, ""))
+            case CallQueued() | TurnStarted():
+                self._open.note_call(event)
+            case PermissionAsked() | RecoveryAsked() | QuestionAsked():
+                self.ask(event)
             case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
                 self.answered(event)
             case RetryScheduled():
-                self.screen.add_lines("  (Enter retries now)\n")
+                self.screen.add_lines("  Enter: retry now\n")
             case _:
                 pass
 
-    def ask(self, request: OpenQuestion, detail: str = "", task_arguments: str = "") -> None:
-        """Show a question as soon as no other one is open. Not a checkpoint.
-
-        Args:
-            request: the question.
-            detail: for a permission, what the call would do.
-            task_arguments: for a sub-agent's question, the arguments of the call that started it.
-        """
-        # Rendered now: the arguments of the call are at hand, and the question may have to wait.
-        self._open.append((request, self._render(request, detail) + requester_line(request, task_arguments)))
+    def ask(self, request: OpenQuestion) -> None:
+        """Show a question as soon as no other one is open. Not a checkpoint."""
+        self._open.add(request)
         self._question_added.set()
         if len(self._open) == 1:
             self._show()
 
     def answered(self, event: PermissionAnswered | RecoveryAnswered | QuestionAnswered) -> None:
         """Close a question that was answered here, by a grant, or because its call has ended. Not a checkpoint."""
-        if self._is_shown and self._open[0][0].request_id == event.request_id:
-            self._is_shown = False
-            how = event.outcome if isinstance(event, QuestionAnswered) else event.answer
-            by = f" by {escape_on_one_line(event.by)}" if event.by else ""
-            self.screen.add_lines(f"  (settled{by}: {how})\n")
+        if self._is_shown and self._open.first.id == event.request_id:
+            # The answer to a permission is among the lines of the turn.
+            if not isinstance(event, PermissionAnswered):
+                self.screen.add_lines(settled_line(event))
+            self._hide()
         # It may also be one that was not shown yet: an "always" answers several at once.
-        self._open = [(request, text) for request, text in self._open if request.request_id != event.request_id]
-        # One at a time: two questions on the screen could be answered in the wrong order.
-        if self._open and not self._is_shown:
-            self._show()
+        self._open.remove(event.request_id)
+        self._show_next()
 
     def replace_questions(self, questions: Sequence[OpenQuestion]) -> None:
         """Close all questions but these, and ask those that are new. Not a checkpoint."""
         ids = {question.request_id for question in questions}
-        if self._is_shown and self._open[0][0].request_id not in ids:
-            self._is_shown = False
-        known = {request.request_id for request, _ in self._open}
-        self._open = [(request, text) for request, text in self._open if request.request_id in ids]
+        if self._is_shown and self._open.first.id not in ids:
+            self._hide()
+        for gone in set(self._open.ids) - ids:
+            self._open.remove(gone)
+        known = set(self._open.ids)
         for question in questions:
             if question.request_id not in known:
                 self.feed(question)
-        if self._open and not self._is_shown:
-            self._show()
+        self._show_next()
 
     async def run(self) -> None:
         """Handle typed lines until cancelled; after the last one, reject every question. Always a checkpoint."""
@@ -162,63 +149,164 @@ class Dialogue(ABC):
 
     async def read_lines(self) -> None:
         """Handle typed lines until the keyboard is closed. Always a checkpoint."""
-        while (line := await self.keyboard.read_line()) is not None:
-            self.screen.line_was_typed()
-            if self._is_shown:
-                await self._answer(line)
-            else:
-                await self.handle_line(line)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch_silence)
+            while (line := await self.keyboard.read_line()) is not None:
+                self.screen.line_was_typed()
+                await self._handle(line)
+            nursery.cancel_scope.cancel(reason="the keyboard is closed")
+
+    @property
+    def draft(self) -> str:
+        """The beginning of a message that was typed and not sent, as far as it was seen."""
+        return self.keyboard.draft
 
     @abstractmethod
     async def handle_line(self, line: str) -> None:
         """Handle a line that answers no question. A checkpoint."""
 
+    # -- what is on the screen -----------------------------------------------------------------
+
+    def _show_next(self) -> None:
+        # One at a time: two questions on the screen could be answered in the wrong order.
+        if self._is_shown:
+            return
+        if self._open:
+            self._show()
+            return
+        self._open.restart_count()
+        if self.keyboard.draft:
+            self.screen.prompt(f"  Your message: {escape_on_one_line(self.keyboard.draft)}")
+
     def _show(self) -> None:
         if self._is_closed:  # `run` rejects it instead
             return
-        request, text = self._open[0]
-        # What was typed before the question appeared must not answer it.
-        self.keyboard.forget()
+        if self.screen.output.has_status:
+            self.keyboard.mark_pastes(is_on=True)
         self._is_shown = True
-        self.screen.prompt(text + answer_prompt(request))
+        self._paint(self._open.text_of_first(self.screen.symbols, is_numbered=self._is_numbered))
 
-    def _render(self, request: OpenQuestion, detail: str) -> str:
-        match request:
-            case PermissionAsked():
-                return permission_question(request, detail, self.screen.symbols)
-            case RecoveryAsked():
-                return recovery_question(request, self.screen.symbols)
-            case QuestionAsked():
-                return tool_question(request, self.screen.symbols)
-            case _:
-                assert_never(request)
+    def _hide(self) -> None:
+        self._is_shown = self._awaits_feedback = False
+        if self.screen.output.has_status:
+            self.keyboard.mark_pastes(is_on=False)
+
+    def _paint(self, text: str = "") -> None:
+        """Show *text* and the prompt: from now on, a line may answer if no message is being typed."""
+        if not self._is_shown:  # it was settled elsewhere during an await
+            if text:
+                self.screen.add_lines(text)
+            return
+        # What was typed before the question appeared stays a message.
+        draft = self.keyboard.look()
+        self._painted_at = trio.current_time()
+        self._guard.paint(self._painted_at, has_draft=bool(draft))
+        if not self._guard.is_open:
+            self._guard_closed.set()
+        prompt = _FEEDBACK_PROMPT if self._awaits_feedback else answer_prompt(self._open.first.request)
+        self.screen.prompt(text + (f"{_DRAFT_PROMPT}{escape_on_one_line(draft)}" if draft else prompt))
+
+    @property
+    def _is_numbered(self) -> bool:
+        """Whether choices have numbers: a screen reader says more with them than with single letters."""
+        return not self.screen.output.has_status
+
+    # -- what is typed -------------------------------------------------------------------------
+
+    async def _handle(self, line: TypedLine) -> None:
+        """Handle a line: an answer if it was typed for the question on the screen, else a message."""
+        if not self._is_shown:
+            await self.handle_line(line.text)
+            return
+        message, tab, answer = line.text.rpartition("\t")
+        now = trio.current_time()
+        if tab and not line.is_pasted:
+            # The user has moved to the question on purpose; what stands before that stays a message.
+            self._guard.focus()
+            await self._answer(answer)
+            self._keep(message)
+        elif line.is_pasted or line.is_early or not self._guard.allows(now, has_draft=False) or self.keyboard.look():
+            self._guard.note_typed(now)
+            if line.text.strip():
+                await self.handle_line(line.text)
+            if not self.keyboard.has_lines:
+                self._paint()
+        else:
+            await self._answer(line.text)
+
+    def _keep(self, message: str) -> None:
+        """Keep *message* as the beginning of the next line, and show it."""
+        if not message.strip():
+            return
+        self.keyboard.put_back(message)
+        if self._is_shown:
+            self._paint()
+        else:
+            self.screen.prompt(f"  Your message: {escape_on_one_line(message)}")
+
+    async def _watch_silence(self) -> None:
+        """Reopen the guard once nothing has been typed for a while."""
+        while True:
+            await self._guard_closed.wait()
+            self._guard_closed = trio.Event()
+            until = self._painted_at + QUIET_SECONDS
+            await trio.sleep_until(until)
+            if self._painted_at + QUIET_SECONDS > until:
+                self._guard_closed.set()  # a message was sent, and the question painted again below it
+                continue
+            # If a message is being typed, this happens again when it has been sent.
+            if self._is_shown and not (self.keyboard.look() or self.keyboard.has_lines):
+                self._guard.note_silence()
 
     async def _answer(self, line: str) -> None:
-        request = self._open[0][0]
+        self._guard.note_answer(trio.current_time())
+        question = self._open.first
+        request = question.request
         if isinstance(request, RecoveryAsked):
             await self._recover(request, line.strip())
-            return
-        if isinstance(request, QuestionAsked):
-            self._close(request)
+        elif isinstance(request, QuestionAsked):
+            self._close(question)
             # The question may have been withdrawn while the user was typing.
             with suppress(RequestNotFound):
                 await self.answerable.answer(request.request_id, *parse_choices(line, request))
-            return
-        answer = parse_answer(line, request)
-        # Not a valid choice: asking again is safer than guessing.
-        if answer is None:
-            self.screen.prompt(answer_prompt(request))
-        else:
-            await self._reply(request, answer)
+        elif question.view is not None:
+            await self._apply(question, question.view, self._parse(line, question.view))
 
-    async def _reply(self, request: PermissionAsked, answer: Answer) -> None:
-        self._close(request)
+    def _parse(self, line: str, view: PermissionView) -> PermissionOutcome:
+        if self._awaits_feedback:
+            return parse_feedback(line)
+        return parse_answer(line, view, same=len(self._open.same(view)), is_numbered=self._is_numbered)
+
+    async def _apply(self, question: ShownQuestion, view: PermissionView, outcome: PermissionOutcome) -> None:
+        self._awaits_feedback = isinstance(outcome, AskFeedback)
+        if isinstance(outcome, Reply):
+            same = self._open.same(view) if outcome.to_same else []
+            await self._reply_to_all([question, *(other for other in same if other is not question)], outcome.answer)
+            return
+        lines: list[str] = []
+        if isinstance(outcome, ShowDetails):
+            lines = view.detail_lines(self.screen.symbols)
+        elif isinstance(outcome, AskAgain) and outcome.hint:
+            lines = [f"  {escape_on_one_line(outcome.hint)}"]
+        if not self._awaits_feedback:
+            lines += choice_lines(view.choices(same=len(self._open.same(view))), is_numbered=self._is_numbered)
+        self._paint("".join(f"{line}\n" for line in lines))
+
+    async def _reply_to_all(self, questions: Sequence[ShownQuestion], answer: Answer) -> None:
+        # All are closed before the first await: none of them must appear on the screen meanwhile.
+        for question in questions[1:]:
+            self._close(question)
+        for question in questions:
+            await self._reply(question, answer)
+
+    async def _reply(self, question: ShownQuestion, answer: Answer) -> None:
+        self._close(question)
         try:
-            await self.answerable.reply(request.request_id, answer)
+            await self.answerable.reply(question.id, answer)
         except ConfigError as error:  # for instance "p" without a project: the question stays open
-            self._open.insert(0, (request, ""))
+            self._open.put_back(question)
             self._is_shown = True
-            self.screen.prompt(f"  {escape_control_chars(str(error))}\n{answer_prompt(request)}")
+            self._paint(f"  {escape_control_chars(str(error))}\n")
         except RequestNotFound:  # it was answered elsewhere a moment ago
             pass
 
@@ -230,28 +318,30 @@ class Dialogue(ABC):
             elif words:
                 await self.answerable.recover(request.request_id, "switch", model=words)
             else:
-                self.screen.prompt(answer_prompt(request))
+                self._paint()
         except ConfigError as error:  # no such model, or no key for it: the question stays open
-            self.screen.prompt(f"  {escape_control_chars(str(error))}\n{answer_prompt(request)}")
+            self._paint(f"  {escape_control_chars(str(error))}\n")
         except RequestNotFound:  # it was answered elsewhere a moment ago
             pass
 
     async def _reject_open_question(self) -> None:
-        request = self._open[0][0]
+        question = self._open.first
+        request = question.request
         if isinstance(request, PermissionAsked):
-            await self._reply(request, _KEYBOARD_CLOSED)
+            await self._reply(question, _KEYBOARD_CLOSED)
             return
-        self._close(request)
+        self._close(question)
         with suppress(RequestNotFound):
             if isinstance(request, QuestionAsked):
                 await self.answerable.answer(request.request_id)
             else:
                 await self.answerable.recover(request.request_id, "stop")
 
-    def _close(self, request: OpenQuestion) -> None:
+    def _close(self, question: ShownQuestion) -> None:
         """Remove a question that is being answered; the next one is shown when the event of the answer arrives."""
-        self._open = [(other, text) for other, text in self._open if other is not request]
-        self._is_shown = False
+        if self._is_shown and self._open.first is question:
+            self._hide()
+        self._open.remove(question.id)
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -269,6 +359,6 @@ class TurnDialogue(Dialogue):
         try:
             self.turn.steer(line)
         except TurnOver:
-            self.screen.add_lines("  (the turn has ended: it will not be read)\n")
+            self.screen.add_lines("  The turn has ended. Your message was not sent.\n")
         else:
-            self.screen.add_lines("  (the model will read this before its next step)\n")
+            self.screen.add_lines("  Queued for the next step.\n")

@@ -2,89 +2,58 @@
 
 from __future__ import annotations
 
-import json
-import re
-from typing import Final, cast
+import time
+from typing import Final
 
-from engine.cli.questions.call_arguments import main_argument
-from engine.cli.terminal.terminal_text import (
-    Symbols,
-    clock_time,
-    escape_control_chars,
-    escape_on_one_line,
-    escape_unseen,
-)
-from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
-from engine.permission.question_text import allow_question, further_rights, opaque_warning
-from engine.session.answer_types import Always, Answer, Once, Reject
+from engine.cli.questions.call_arguments import requester_of
+from engine.cli.questions.permission_view import PermissionView, choice_lines
+from engine.cli.terminal.terminal_text import Symbols, clock_time, duration, escape_control_chars, escape_on_one_line
+from engine.core.events import PermissionAsked, QuestionAnswered, QuestionAsked, RecoveryAnswered, RecoveryAsked
 
 OpenQuestion = PermissionAsked | RecoveryAsked | QuestionAsked
 
-# The answers that are words of their own; any other text is an instruction to the model.
-_ANSWERS: Final[dict[str, Answer]] = {
-    **dict.fromkeys(("o", "once", "y", "yes"), Once()),
-    **dict.fromkeys(("a", "always"), Always()),
-    **dict.fromkeys(("p", "project"), Always(scope="project")),
-    **dict.fromkeys(("r", "reject", "n", "no"), Reject()),
+# Instead of a symbol, where screen readers and plain terminals show the question.
+_LABEL: Final = "Question:"
+_OUTCOMES: Final[dict[str, str]] = {
+    "answered": "Answered",
+    "declined": "Skipped",
+    "withdrawn": "Withdrawn, as its call has ended",
+    "expired": "Not answered in time",
+    "wait": "Waiting, then retrying",
+    "switch": "Continuing with another model",
+    "stop": "Stopped",
 }
-# The narrowest offers come first; more than these would make the prompt hard to read.
-MAX_OFFERS: Final = 4
-_MAX_TASK_CHARS: Final = 100
 
 
-def parse_answer(line: str, request: PermissionAsked) -> Answer | None:
-    """Parse an answer: one of the known words, or else the reason of a rejection.
-
-    None: the line is empty, or names an offer that does not exist.
-    """
-    words = line.strip()
-    if not words:
-        return None
-    answer = _ANSWERS.get(words.lower())
-    if answer is None and (numbered := re.fullmatch(r"([ap])([1-9])", words.lower())) is not None:
-        answer = Always(offer=int(numbered[2]) - 1, scope="session" if numbered[1] == "a" else "project")
-    if isinstance(answer, Always) and answer.offer >= len(request.offers[:MAX_OFFERS]):
-        return None
-    return answer or Reject(feedback=words)
-
-
-def permission_question(request: PermissionAsked, detail: str, symbols: Symbols) -> str:
-    """Return the question whether a call is allowed, with the whole command or path."""
-    lines = [f"{symbols.running} {_on_one_line(allow_question(request))}"]
-    # Every line of the command is shown: a truncated one could hide what it does.
-    what = escape_unseen(detail or ", ".join(request.patterns))
-    lines += [f"    {line}" for line in what.removesuffix("\n").split("\n")]
-    lines += [f"    {_on_one_line(other)}" for other in further_rights(request)]
-    if warning := opaque_warning(request):
-        lines.append(f"    {_on_one_line(warning)}")
-    return "\n".join(lines) + "\n"
-
-
-def _on_one_line(text: str) -> str:
-    return escape_on_one_line(escape_unseen(text))
+def permission_text(
+    view: PermissionView,
+    symbols: Symbols,
+    *,
+    position: tuple[int, int] = (1, 1),
+    same: int = 1,
+    is_numbered: bool = False,
+) -> str:
+    """Return the question whether a call is allowed, with the whole command or diff, and the choices."""
+    lines = view.lines(symbols, position=position)
+    if is_numbered:
+        lines[0] = lines[0].replace(symbols.running, _LABEL, 1)
+    return _text([*lines, *choice_lines(view.choices(same=same), is_numbered=is_numbered)])
 
 
 def requester_line(request: OpenQuestion, task_arguments: str) -> str:
-    """Return which sub-agent asks, from the arguments of the call that started it; empty if the session itself asks."""
-    # The path of an event has one session for each level of sub-agents.
-    if len(request.path) == 1:
-        return ""
-    try:
-        parsed = cast("object", json.loads(task_arguments or "{}"))
-    except (ValueError, RecursionError):
-        parsed = {}
-    # The arguments are the model's: anything may be missing or of another type.
-    name = cast("dict[str, object]", parsed).get("agent", "") if isinstance(parsed, dict) else ""
-    who = f"the sub-agent {name}" if isinstance(name, str) and name else "a sub-agent"
-    work = escape_on_one_line(" ".join(main_argument(task_arguments).split()))
-    shown = work if len(work) <= _MAX_TASK_CHARS else f"{work[:_MAX_TASK_CHARS]}…"
-    return f"    for {escape_on_one_line(who)}{f', which works on: {shown}' if work else ''}\n"
+    """Return which sub-agent asks, as a line; empty if the session itself asks."""
+    requester = requester_of(request.path, task_arguments)
+    return f"  Asked by {escape_on_one_line(requester)}\n" if requester else ""
 
 
 def recovery_question(request: RecoveryAsked, symbols: Symbols) -> str:
     """Return the question what to do about a model that failed."""
-    until = f"\n    the limit resets at {clock_time(request.reset_at)}" if request.reset_at is not None else ""
-    return f"{symbols.running} Model {escape_control_chars(request.model)} failed:\n    {escape_control_chars(request.message)}{until}\n"
+    lines = [f"{symbols.running} Model {escape_control_chars(request.model)} failed:"]
+    lines.append(f"    {escape_control_chars(request.message)}")
+    if request.reset_at is not None:
+        left = duration(max(0.0, request.reset_at - time.time()))
+        lines.append(f"    Limit resets at {clock_time(request.reset_at)} (in {left})")
+    return _text(lines)
 
 
 def tool_question(request: QuestionAsked, symbols: Symbols) -> str:
@@ -95,7 +64,7 @@ def tool_question(request: QuestionAsked, symbols: Symbols) -> str:
     for number, choice in enumerate(request.choices, 1):
         more = f": {escape_on_one_line(choice.description)}" if choice.description else ""
         lines.append(f"    {number}  {escape_on_one_line(choice.label)}{more}")
-    return "\n".join(lines) + "\n"
+    return _text(lines)
 
 
 def parse_choices(line: str, request: QuestionAsked) -> tuple[str, ...]:
@@ -111,25 +80,21 @@ def parse_choices(line: str, request: QuestionAsked) -> tuple[str, ...]:
 
 def answer_prompt(request: OpenQuestion) -> str:
     """Return the prompt that the answer is typed after."""
-    if isinstance(request, QuestionAsked):
-        if not request.choices:
-            return "  your answer (Enter to skip): "
-        return f"  {'numbers' if request.several else 'a number'}, or your own answer (Enter to skip): "
     if isinstance(request, RecoveryAsked):
-        return "  wait and retry (w), stop (s), or type the name of a model to continue with: "
-    return f"  once (o), {_offers(request)}reject and stop (r), or type what to do instead: "
+        return "  [w] Wait and retry  [s] Stop, or a model name: "
+    if isinstance(request, PermissionAsked):
+        return "  Answer: "
+    if not request.choices:
+        return "  Answer (Enter to skip): "
+    return f"  {'Numbers' if request.several else 'A number'}, or another answer (Enter to skip): "
 
 
-def _offers(request: PermissionAsked) -> str:
-    """Return what "always" would allow: each offer with the letter that selects it."""
-    text = ""
-    for number, offer in enumerate(request.offers[:MAX_OFFERS], 1):
-        what = _on_one_line(offer.text)
-        letters = f"a{number}" if len(request.offers) > 1 else "a"
-        text += f"always in this session: {what} ({letters}), " if number == 1 else f"or {what} ({letters}), "
-    return text + (f"the same for the whole project ({'p1' if len(request.offers) > 1 else 'p'}), " if text else "")
+def settled_line(event: QuestionAnswered | RecoveryAnswered) -> str:
+    """Return how a question was settled, and by whom, as a line."""
+    outcome = event.outcome if isinstance(event, QuestionAnswered) else event.answer
+    by = f" (by {escape_on_one_line(event.by)})" if event.by else ""
+    return f"  {_OUTCOMES[outcome]}{by}.\n"
 
 
-def permission_detail(request: PermissionAsked, arguments: str) -> str:
-    """Return what to show of a call that needs permission: its tool's own description, or its main argument."""
-    return request.detail or main_argument(arguments)
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)

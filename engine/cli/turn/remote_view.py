@@ -51,9 +51,9 @@ class RemoteDialogue(Dialogue):
                 await self.session.prompt(line)
             else:
                 await self.session.turn(turn_id).steer(line)
-                self.screen.add_lines("  (the model will read this before its next step)\n")
+                self.screen.add_lines("  Queued for the next step.\n")
         except EngineError as error:
-            self.screen.add_lines(f"  (not sent: {escape_on_one_line(str(error))})\n")
+            self.screen.add_lines(f"  Not sent: {escape_on_one_line(str(error))}\n")
 
 
 @final
@@ -244,6 +244,8 @@ class RemoteView:
             if state.turn.step.calls:
                 # The text before them is over: below an open line, what runs would not be shown.
                 self._screen.add_lines("")
+        for question in resync.open_questions:
+            self._screen.show(question)
         if resync.open_questions and self._keyboard is None:
             self._note_question()
 

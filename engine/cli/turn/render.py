@@ -16,10 +16,10 @@ import attrs
 
 from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Colour, Palette
-from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
+from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
 from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
-from engine.core.ids import CallId, InputId, PartId
+from engine.core.ids import CallId, InputId, PartId, RequestId
 from engine.core.messages import Settlement, TextPart
 from engine.journal.state import Resync
 
@@ -77,6 +77,9 @@ class Renderer:
     palette: Palette = Palette()
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
+    _permissions: dict[RequestId, ev.PermissionAsked] = attrs.field(
+        factory=dict[RequestId, ev.PermissionAsked], init=False
+    )
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
     _answer: AnswerView = attrs.field(init=False)
     _now: float = attrs.field(default=0.0, init=False)
@@ -110,6 +113,7 @@ class Renderer:
                 | ev.ModelSwitched()
                 | ev.SessionConfigured()
                 | ev.DoomDetected()
+                | ev.PromptUpdated()
                 | ev.Notice()
             ):
                 return self._note(_event_note(event))
@@ -117,10 +121,10 @@ class Renderer:
                 from engine.cli.turn.compaction_notices import compaction_note
 
                 return self._note(compaction_note(event))
-            case ev.PromptUpdated():
-                return self._note(_prompt_note(event))
+            case ev.PermissionAsked() | ev.PermissionAnswered():
+                return self._permission(event)
             case Resync():
-                return self._note("the output above may be incomplete")
+                return self._resync(event)
             case (
                 ev.SessionCreated()
                 | ev.SessionTitled()
@@ -147,8 +151,6 @@ class Renderer:
                 | ev.CallChanged()
                 | ev.CallDelivered()
                 | ev.ContextChanged()
-                | ev.PermissionAsked()
-                | ev.PermissionAnswered()
                 | ev.QuestionAsked()
                 | ev.QuestionAnswered()
                 | ev.RecoveryAsked()
@@ -294,6 +296,21 @@ class Renderer:
         self._steers.discard(event.input_id)
         return self._note("the model reads your message now")
 
+    def _resync(self, event: Resync) -> str:
+        for question in event.open_questions:
+            self.feed(question)
+        return self._note("the output above may be incomplete")
+
+    def _permission(self, event: ev.PermissionAsked | ev.PermissionAnswered) -> str:
+        """Return the line about an answer; the question itself is shown by whoever can answer it."""
+        if isinstance(event, ev.PermissionAsked):
+            self._permissions[event.request_id] = event
+            return ""
+        # Imported here: most turns ask nothing.
+        from engine.permission.question_text import answer_text
+
+        return self._note(escape_unseen(answer_text(self._permissions.pop(event.request_id, None), event)))
+
     def _note(self, text: str) -> str:
         if not text:
             return ""
@@ -333,7 +350,13 @@ def _by(client: str) -> str:
 
 
 def _event_note(
-    event: ev.LoopContinued | ev.RetryScheduled | ev.ModelSwitched | ev.SessionConfigured | ev.DoomDetected | ev.Notice,
+    event: ev.LoopContinued
+    | ev.RetryScheduled
+    | ev.ModelSwitched
+    | ev.SessionConfigured
+    | ev.DoomDetected
+    | ev.PromptUpdated
+    | ev.Notice,
 ) -> str:
     """Return the note about an event; often none."""
     match event:
@@ -349,6 +372,8 @@ def _event_note(
             return f"the permission profile is {profile}{_by(event.by)}"
         case ev.DoomDetected():
             return f"going in circles: {event.detail}"
+        case ev.PromptUpdated():
+            return _prompt_note(event)
         case ev.Notice():
             return event.text if event.level == "warning" else ""
         case _:

@@ -17,7 +17,7 @@ from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, NO_FIT, OUTPUT_FAI
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import watch_signals
 from engine.cli.terminal.standard_streams import print_error
-from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.run_record import RunRecord, changed_file, init_record, input_fields
 from engine.cli.turn.screen import Screen
@@ -135,6 +135,8 @@ class TurnView:
                     self._add_note(line)
                 if dialogue is not None:
                     dialogue.feed(event)
+            if dialogue is not None and dialogue.draft:
+                self._screen.add_lines(f"  Not sent: {escape_on_one_line(dialogue.draft)}\n")
             # The dialogue waits for further lines until it is cancelled.
             nursery.cancel_scope.cancel(reason="the turn is over")
 
