@@ -162,7 +162,8 @@ TRACE: Final = CommandSpec(
     name="trace",
     help=summary("trace"),
     description="Draw what ran when in a session: every turn, request, tool call and sub-agent as a bar, every question, and "
-    "what a cancel did. The page is one file that needs no network. It holds the beginnings of arguments and results.",
+    "what a cancel did. With --html as a page with all details: one file that needs no network. It holds the beginnings "
+    "of arguments and results.",
     run="engine.cli.sessions.trace:main",
     arguments=(SESSION,),
     groups=session_flags(
@@ -170,13 +171,15 @@ TRACE: Final = CommandSpec(
             OUTPUT,
             names=("--html",),
             dest="output",
-            help="write the page to FILE; - is standard output",
+            help="write a page to FILE instead; - is standard output",
             default_text="",
-            is_required=True,
         ),
         FORCE_FILE,
     ),
     exit_codes=CODES,
     sample="last --html trace.html",
-    examples=(("trace last --html trace.html", "draw the newest session of this folder"),),
+    examples=(
+        ("trace last", "draw the newest session of this folder"),
+        ("trace last --html trace.html", "the same as a page"),
+    ),
 )
