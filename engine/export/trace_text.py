@@ -134,29 +134,34 @@ def _feed(turn: _Turn, event: ev.Durable) -> None:
         return
     turn.last = max(turn.last, event.time)
     match event:
-        case ev.StepStarted():
-            turn.requests += 1
-            if turn.is_retrying:
-                turn.model.add(event.time, "wait")
-            turn.model.since, turn.is_waiting, turn.is_retrying = event.time, True, False
+        case ev.StepStarted() | ev.StepReceived() | ev.RetryScheduled() | ev.TurnEnded():
+            _feed_request(turn, event)
         case ev.PartStarted() | ev.CallAnnounced() if turn.is_waiting and not turn.is_answering:
             turn.is_answering = True
             turn.model.add(event.time, "wait")
+        case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.PermissionAsked() | ev.PermissionAnswered():
+            _feed_call(turn, event)
+        case _:
+            pass
+
+
+def _feed_request(turn: _Turn, event: ev.StepStarted | ev.StepReceived | ev.RetryScheduled | ev.TurnEnded) -> None:
+    if turn.is_retrying:
+        turn.model.add(event.time, "wait")
+        turn.is_retrying = False
+    match event:
+        case ev.StepStarted():
+            turn.requests += 1
+            turn.model.since, turn.is_waiting = event.time, True
         case ev.StepReceived():
             _end_request(turn, event.time)
         case ev.RetryScheduled():
             _end_request(turn, event.time)
             turn.is_retrying = True
         case ev.TurnEnded():
-            if turn.is_retrying:
-                turn.model.add(event.time, "wait")
             # Whatever ends a turn early ends its request at once.
             _end_request(turn, event.time if event.ending is None else event.ending.at or event.time)
             turn.end = event
-        case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.PermissionAsked() | ev.PermissionAnswered():
-            _feed_call(turn, event)
-        case _:
-            pass
 
 
 def _end_request(turn: _Turn, time: float) -> None:

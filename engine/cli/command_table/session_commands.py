@@ -173,11 +173,12 @@ TRACE: Final = CommandSpec(
             dest="output",
             help="write a page to FILE instead; - is standard output",
             default_text="",
+            example="--html trace.html",
         ),
         FORCE_FILE,
     ),
     exit_codes=CODES,
-    sample="last --html trace.html",
+    sample="last",
     examples=(
         ("trace last", "draw the newest session of this folder"),
         ("trace last --html trace.html", "the same as a page"),

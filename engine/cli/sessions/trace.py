@@ -30,7 +30,7 @@ def _lines(journals: Journals) -> str:
     encoding = (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
     symbols = LaneSymbols() if symbols_for(encoding) is UNICODE else ASCII_LANES
     lines = "".join(f"{line}\n" for line in trace_lines(journals, stdout_width(), symbols))
-    return f"{title}\n\n{lines or 'No turn has begun.'}".rstrip() + "\n"
+    return f"{title}\n\n{lines or 'There is no turn yet.'}".rstrip() + "\n"
 
 
 def _page(journals: Journals) -> str:
