@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from contextlib import suppress
+from typing import Protocol, TypeAlias
 
-from engine.cli.chat.effects import AnswerQuestion, CancelTurn, Send, SkipWait, TakeBack
+from engine.cli.chat.effects import (
+    Answering,
+    AnswerTool,
+    CancelTurn,
+    Recover,
+    ReplyPermission,
+    Send,
+    SkipWait,
+    TakeBack,
+)
 from engine.cli.chat.machine import ChatEvent
 from engine.cli.turn.interactive import Answerable
-from engine.cli.turn.question_prompts import parse_answer, parse_choices
-from engine.core import events as ev
-from engine.core.errors import ConfigError
+from engine.core.errors import RequestNotFound
 
-SessionEffect = Send | TakeBack | CancelTurn | SkipWait | AnswerQuestion
+SessionEffect: TypeAlias = Send | TakeBack | CancelTurn | SkipWait | Answering
 
 
 class ChatClient(Protocol):
@@ -31,22 +39,15 @@ class ChatClient(Protocol):
         ...
 
 
-async def give_answer(session: Answerable, effect: AnswerQuestion) -> None:
-    """Answer a question with a typed line. A checkpoint. Raises `RequestNotFound`, `ConfigError`."""
-    request, line = effect.request, effect.line
-    match request:
-        case ev.PermissionAsked():
-            answer = parse_answer(line, request)
-            if answer is None:
-                raise ConfigError("that is no answer to this question")
-            await session.reply(request.request_id, answer)
-        case ev.QuestionAsked():
-            await session.answer(request.request_id, *parse_choices(line, request))
-        case ev.RecoveryAsked():
-            word = line.strip().lower()
-            if word in {"w", "wait"}:
-                await session.recover(request.request_id, "wait")
-            elif word in {"s", "stop"}:
-                await session.recover(request.request_id, "stop")
-            else:
-                await session.recover(request.request_id, "switch", model=line.strip())
+async def give_answer(session: Answerable, effect: Answering) -> None:
+    """Answer a question. A checkpoint. Raises `RequestNotFound`, `ConfigError`."""
+    match effect:
+        case ReplyPermission():
+            for request_id in effect.request_ids:
+                # One of them may have been settled by the answer before.
+                with suppress(RequestNotFound):
+                    await session.reply(request_id, effect.answer)
+        case AnswerTool():
+            await session.answer(effect.request_id, *effect.answers)
+        case Recover():
+            await session.recover(effect.request_id, effect.how, model=effect.model)

@@ -19,7 +19,7 @@ from engine.cli.chat.local_client import LocalClient
 from engine.cli.chat.machine import ChatMachine
 from engine.cli.chat.question_queue import QuestionQueue
 from engine.cli.chat.status_facts import StatusFacts
-from engine.cli.chat.styles import Styles
+from engine.cli.chat.styles import Painter
 from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.command_table.find_command import parse_arguments
@@ -35,6 +35,7 @@ from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import leave_at_once, termination_signals
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import symbols_for
+from engine.cli.text.styled_text import Style
 from engine.core.errors import ConfigError, EngineError, MissingKey, SessionElsewhere
 from engine.core.settings import Limits, Settings
 from engine.core.version import __version__
@@ -170,7 +171,7 @@ async def _chat(
     """Run the chat on the terminal; return the exit code. Always a checkpoint."""
     output = Output.to(sys.stdout, options.colour)
     symbols = symbols_for(output.encoding)
-    view = TranscriptView(Styles(has_colour=output.palette.is_on), symbols, terminal.size[0])
+    view = TranscriptView(Painter(output.palette.is_on), symbols, terminal.size[0])
     profile = options.permissions.profile or options.choice.model.config.profile or "ask"
     facts = StatusFacts(default_profile=profile, model=session.state.model)
     machine = ChatMachine(view, facts, QuestionQueue(symbols), lambda: f"input_{secrets.token_hex(8)}")
@@ -183,7 +184,7 @@ async def _chat(
         commands=CommandRunner(),
         leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
     )
-    driver.print_lines([view.styles.paint(f"engine {__version__} in {session.state.context.cwd} (/help)", "dim")])
+    driver.print_lines([view.painter.text(f"engine {__version__} in {session.state.context.cwd} (/help)", Style.DIM)])
     code = await driver.run(signals)
     if is_subreaper():
         await end_adopted(GRACE)

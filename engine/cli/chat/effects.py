@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 import attrs
 
-from engine.core.events import PermissionAsked, QuestionAsked, RecoveryAsked
-from engine.core.ids import InputId, TurnId
+from engine.core.ids import InputId, RequestId, TurnId
+from engine.session.answer_types import Answer, Recovery
 
 
 @attrs.frozen
@@ -71,11 +71,28 @@ class SkipWait:
 
 
 @attrs.frozen
-class AnswerQuestion:
-    """Answer a question with a line that the user has typed; the machine has checked that it is an answer."""
+class ReplyPermission:
+    """Answer questions for permission, all in the same way."""
 
-    request: PermissionAsked | QuestionAsked | RecoveryAsked
-    line: str
+    request_ids: tuple[RequestId, ...]
+    answer: Answer
+
+
+@attrs.frozen
+class AnswerTool:
+    """Answer a tool's question; without answers, decline it."""
+
+    request_id: RequestId
+    answers: tuple[str, ...]
+
+
+@attrs.frozen
+class Recover:
+    """Decide how to continue after a failed request."""
+
+    request_id: RequestId
+    how: Recovery
+    model: str | None = None
 
 
 @attrs.frozen
@@ -112,17 +129,8 @@ class Leave:
     at_once: bool = False
 
 
+Answering: TypeAlias = ReplyPermission | AnswerTool | Recover
 Send: TypeAlias = SendPrompt | SendSteer | SendQueued
 Effect: TypeAlias = (
-    Print
-    | Send
-    | TakeBack
-    | CancelTurn
-    | SkipWait
-    | AnswerQuestion
-    | RunCommand
-    | Suspend
-    | Redraw
-    | EditExternally
-    | Leave
+    Print | Send | TakeBack | CancelTurn | SkipWait | Answering | RunCommand | Suspend | Redraw | EditExternally | Leave
 )

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from typing import Final
 
 import attrs
+import wcwidth
 
-from engine.cli.chat.editor.graphemes import cells, clusters
+from engine.cli.chat.editor.graphemes import cells
 from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
 from engine.cli.chat.live_region import RegionFrame
 from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.styles import without_styles
 from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.cli.text.styled_text import Style
 
 _PROMPT: Final = "> "
 _MIN_ROWS: Final = 4
@@ -27,10 +30,10 @@ class Size:
 
 def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
     """Return the live region; *now* is in seconds since the epoch. It takes at most half of the rows."""
-    styles, width = machine.view.styles, max(4, size.columns - 1)
+    width = max(4, size.columns - 1)
     most = max(_MIN_ROWS, size.rows // 2)
     composer, row, column = _composer_rows(machine, width, max(1, size.rows * 2 // 5))
-    status = [styles.paint(fit(_status(machine, now), width), "dim")]
+    status = [machine.view.painter.text(fit(_status(machine, now), width), Style.DIM)]
     room = max(0, most - len(composer) - len(status))
     above = [fit(line, width) for line in _above(machine, now)]
     # What is nearest to the composer counts most.
@@ -41,7 +44,7 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
 def _above(machine: ChatMachine, now: float) -> Iterator[str]:
     yield from machine.view.open_rows()
     yield from machine.view.running_rows(now)
-    yield from machine.questions.choice_rows()
+    yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
     for message in machine.outbox.messages:
         yield f"{_place(message.mode, message.state)} {escape_on_one_line(message.text)}"
 
@@ -57,7 +60,7 @@ def _place(mode: str, state: str) -> str:
 def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[str], int, int]:
     """Return the rows of the composer, and the cursor's row and column in them."""
     questions, composer = machine.questions, machine.composer
-    if questions.is_focused:
+    if questions.is_typing:
         prompt = "answer> "
         rows = wrap_text(questions.answer_line.text, width - len(prompt), {})
         cursor = questions.answer_line.cursor
@@ -106,14 +109,8 @@ def _state(machine: ChatMachine, now: float) -> str:
     return f"Working {seconds} s (Esc: cancel)"
 
 
-def fit(line: str, width: int, cut: str = "…") -> str:
-    """Return *line* cut to *width* cells."""
-    if cells(line) <= width:
-        return line
-    kept, used = "", 0
-    for cluster in clusters(line):
-        size = cells(cluster)
-        if used + size > width - 1:
-            break
-        kept, used = kept + cluster, used + size
-    return kept + cut
+def fit(row: str, width: int) -> str:
+    """Return *row* cut to *width* cells; its styles end with it."""
+    if cells(without_styles(row)) <= width:
+        return row
+    return wcwidth.clip(row, 0, width - 1) + "…"

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from engine.cli.chat.editor.graphemes import cells
-from engine.cli.chat.styles import plain_text
+from engine.cli.chat.styles import without_styles
 
 # Synchronized output: a terminal that knows it shows a frame as a whole, others ignore it.
 _BEGIN: Final = "\x1b[?2026h"
@@ -112,7 +112,7 @@ class LiveRegion:
 
 def wrapped_rows(row: str, columns: int) -> int:
     """Return how many rows of the terminal a row takes that has become too wide."""
-    return max(1, -(-cells(plain_text(row)) // columns))
+    return max(1, -(-cells(without_styles(row)) // columns))
 
 
 def _all_rows(frame: RegionFrame) -> str:

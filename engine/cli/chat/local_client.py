@@ -8,7 +8,7 @@ from typing import final
 import trio
 
 from engine.cli.chat.chat_client import SessionEffect, give_answer
-from engine.cli.chat.effects import AnswerQuestion, CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
 from engine.cli.chat.machine import ChatEvent
 from engine.cli.turn.turn_summary import Tally
 from engine.core import events as ev
@@ -86,7 +86,7 @@ class LocalClient:
             case SkipWait():
                 if self._turn is not None and self._turn.id == effect.turn_id:
                     self._turn.skip_wait()
-            case AnswerQuestion():
+            case _:
                 await give_answer(session, effect)
 
     def _prompt(self, effect: SendPrompt) -> None:

@@ -14,10 +14,11 @@ from engine.cli.chat import effects as do
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.outbox import Outbox, OutgoingMessage
-from engine.cli.chat.question_queue import QUIET_SECONDS, QuestionQueue
+from engine.cli.chat.question_queue import Details, Hint, QuestionOutcome, QuestionQueue
 from engine.cli.chat.slash_commands import find_command, is_command_line
 from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.questions.question_keys import Typed
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core import events as ev
 from engine.core.ids import InputId, TurnId
@@ -69,7 +70,6 @@ class ChatMachine:
     is_cancelling: bool = attrs.field(default=False, init=False)
     _is_attached: bool = attrs.field(default=False, init=False)
     _leave_before: float = attrs.field(default=float("-inf"), init=False)
-    _last_key: float = attrs.field(default=float("-inf"), init=False)
     _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -90,24 +90,23 @@ class ChatMachine:
         """Handle a key, typed text or a paste; *now* is a monotonic time."""
         # The last remark has been read.
         self.notice = ""
-        effects = list(self._input(event, now))
-        self._last_key = now
-        if not (isinstance(event, Key) and event.name == "tab"):
-            self.questions.note_key()
-        return effects
+        return list(self._input(event, now))
 
     def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
         """Handle an event of the session."""
         lines = self._resync(event) if isinstance(event, Resync) else self._event(event)
-        is_quiet = self.composer.is_empty and now - self._last_key >= QUIET_SECONDS
-        lines += self.questions.show_next(is_quiet=is_quiet)
-        return [do.Print(tuple(lines))] if lines else []
+        shown, typed = self.questions.show_next(now, has_draft=bool(self.composer.buffer.text))
+        self.composer.type(typed)
+        return [do.Print((*lines, *shown))] if lines or shown else []
 
     def handle_failure(self, failure: EffectFailure) -> list[do.Effect]:
         """Handle that something could not be done."""
         effect = failure.effect
-        if isinstance(effect, do.AnswerQuestion):
-            self.questions.reopen(effect.request.request_id)
+        if isinstance(effect, (do.AnswerTool, do.Recover)):
+            self.questions.reopen(effect.request_id)
+        elif isinstance(effect, do.ReplyPermission):
+            for request_id in effect.request_ids:
+                self.questions.reopen(request_id)
         elif isinstance(effect, (do.SendPrompt, do.SendSteer, do.SendQueued)):
             return self._unsent(effect, failure)
         return [self._note(failure.message)]
@@ -129,23 +128,29 @@ class ChatMachine:
     # -- keys --------------------------------------------------------------------------------------
 
     def _input(self, event: KeyInput, now: float) -> Iterator[do.Effect]:
-        if self.questions.is_focused:
+        if self.questions.is_typing:
             yield from self._answer_input(event)
-        elif isinstance(event, PastedText):
-            self.composer.paste(event.text)
         elif isinstance(event, TypedText):
-            yield from self._typed(event.text, now)
+            outcome = self.questions.press(event.text, now, has_draft=bool(self.composer.buffer.text))
+            yield from self._question_outcome(outcome)
         else:
-            yield from self._pressed(event, now)
+            if not (isinstance(event, Key) and event.name == "tab"):
+                self.composer.type(self.questions.note_typed(now))
+            if isinstance(event, PastedText):
+                self.composer.paste(event.text)
+            else:
+                yield from self._pressed(event, now)
 
-    def _typed(self, text: str, now: float) -> Iterator[do.Effect]:
-        answer = (
-            self.questions.letter_answer(text) if self.composer.is_empty and not self.composer.buffer.text else None
-        )
-        if answer is not None and now - self._last_key >= QUIET_SECONDS:
-            yield from self._answer(answer)
-        else:
-            self.composer.type(text)
+    def _question_outcome(self, outcome: QuestionOutcome) -> Iterator[do.Effect]:
+        match outcome:
+            case Typed():
+                self.composer.type(outcome.text)
+            case Hint():
+                self.notice = outcome.text
+            case Details():
+                yield do.Print(outcome.lines)
+            case _:
+                yield outcome
 
     def _pressed(self, key: Key, now: float) -> Iterator[do.Effect]:
         handler = self._handlers.get(key.name)
@@ -183,7 +188,9 @@ class ChatMachine:
 
     def _escape(self, now: float) -> Iterator[do.Effect]:
         del now
-        if self.turn_id is not None:
+        if self.questions.has_focus:
+            self.questions.leave()
+        elif self.turn_id is not None:
             yield from self._cancel()
 
     def _interrupt(self, now: float) -> Iterator[do.Effect]:
@@ -203,9 +210,7 @@ class ChatMachine:
             self.notice = "Ctrl+C again to quit"
 
     def _tab(self, now: float) -> Iterator[do.Effect]:
-        del now
-        if self.questions.choice_rows():
-            self.questions.is_focused = True
+        self.questions.toggle_focus(now)
         yield from ()
 
     def _suspend(self, now: float) -> Iterator[do.Effect]:
@@ -285,26 +290,16 @@ class ChatMachine:
     # -- answers -------------------------------------------------------------------------------------
 
     def _answer_input(self, event: KeyInput) -> Iterator[do.Effect]:
-        """Handle a key while the answer has the focus."""
+        """Handle a key while an answer is being written in words."""
         line = self.questions.answer_line
         if isinstance(event, (PastedText, TypedText)):
             line.insert(event.text.replace("\n", " "))
         elif event.name in {"tab", "escape", "ctrl+c"}:
-            self.questions.is_focused = False
+            self.questions.leave()
         elif event.name == "enter":
-            yield from self._answer(line.text)
+            yield from self._question_outcome(self.questions.enter_answer())
         else:
             self.composer.edit(line, event)
-
-    def _answer(self, line: str) -> Iterator[do.Effect]:
-        request = self.questions.current
-        if request is None:
-            return
-        if not self.questions.accepts(line):
-            self.notice = "Not an answer to this question"
-            return
-        self.questions.note_answer(request)
-        yield do.AnswerQuestion(request, line)
 
     # -- events --------------------------------------------------------------------------------------
 

@@ -1,35 +1,59 @@
-"""The open questions of a session, one after another, and the keys that answer them.
+"""The open questions of a session, one after another, and what keys do at them.
 
-A question never takes the focus. A letter answers it only if the composer is empty, and if no key has come for a while
-before the question was shown, nor since. Tab moves to a line for the answer. Enter in the composer and pasted text never
-answer anything.
+A question never takes the focus: `AnswerGuard` says when a key may answer. Tab moves to it on purpose. Questions of tools
+and about failed requests may be answered in words; those are typed into a line of their own, so that the draft of the
+message stays as it is.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
+from engine.cli.chat import effects as do
 from engine.cli.chat.editor.text_buffer import TextBuffer
-from engine.cli.terminal.terminal_text import Symbols
-from engine.cli.turn.question_prompts import (
-    MAX_OFFERS,
-    OpenQuestion,
-    answer_prompt,
-    parse_answer,
-    permission_detail,
-    permission_question,
-    recovery_question,
-    requester_line,
-    tool_question,
-)
+from engine.cli.questions import permission_answers as pa
+from engine.cli.questions.permission_view import PermissionView, choice_lines
+from engine.cli.questions.question_keys import TAB, Focused, Pending, QuestionKeys, Typed
+from engine.cli.terminal.terminal_text import Symbols, escape_on_one_line
+from engine.cli.turn.question_prompts import parse_choices, recovery_question, tool_question
 from engine.core import events as ev
-from engine.core.ids import CallId, SessionId
+from engine.core.ids import CallId, RequestId, SessionId
+from engine.journal.state import OpenQuestion
 
-QUIET_SECONDS: Final = 0.7
-_LETTERS: Final = frozenset("yoapnr")
+_SETTLED: Final = {
+    "once": "Allowed once.",
+    "always": "Always allowed.",
+    "reject": "Denied.",
+    "withdrawn": "The question was withdrawn.",
+    "expired": "The question expired.",
+    "answered": "Answered.",
+    "declined": "Not answered.",
+    "wait": "Waiting to retry.",
+    "switch": "Continuing with another model.",
+    "stop": "Stopped.",
+}
+_RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {"w": "wait", "wait": "wait", "s": "stop", "stop": "stop"}
+
+
+@attrs.frozen
+class Hint:
+    """A remark about what was typed."""
+
+    text: str
+
+
+@attrs.frozen
+class Details:
+    """Lines to print: the question in full."""
+
+    lines: tuple[str, ...]
+
+
+QuestionOutcome: TypeAlias = Typed | Hint | Details | do.Answering
 
 
 @attrs.define(eq=False)
@@ -37,33 +61,36 @@ class QuestionQueue:
     """The questions.
 
     Attributes:
-        answer_line: what is typed as an answer, while the user is there.
-        is_focused: the keys go to the answer.
+        answer_line: what is typed as an answer in words.
+        is_typing: the keys go to that line.
     """
 
     symbols: Symbols
     answer_line: TextBuffer = attrs.field(factory=TextBuffer, init=False)
-    is_focused: bool = attrs.field(default=False, init=False)
+    is_typing: bool = attrs.field(default=False, init=False)
+    _keys: QuestionKeys = attrs.field(factory=QuestionKeys, init=False)
     _open: list[OpenQuestion] = attrs.field(factory=list[OpenQuestion], init=False)
-    _count: int = attrs.field(default=0, init=False)
-    _accepts_letters: bool = attrs.field(default=False, init=False)
-    _shown: str = attrs.field(default="", init=False)
-    _answered: set[str] = attrs.field(factory=set[str], init=False)
+    _shown: RequestId | None = attrs.field(default=None, init=False)
+    _answering: set[RequestId] = attrs.field(factory=set[RequestId], init=False)
+    _pending: str = attrs.field(default="", init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
 
     @property
     def current(self) -> OpenQuestion | None:
-        """The question that is shown."""
-        return self._open[0] if self._open else None
+        """The question that is shown, unless its answer is on its way."""
+        request = self._open[0] if self._open else None
+        return None if request is None or request.request_id in self._answering else request
 
     @property
-    def waiting(self) -> int:
-        """How many there are."""
-        return len(self._open)
+    def has_focus(self) -> bool:
+        """Whether keys answer the question, and not the message."""
+        return self.current is not None and self._keys.guard.has_focus
+
+    # -- the session -----------------------------------------------------------------------------
 
     def feed(self, event: ev.Durable | ev.Live) -> str:
-        """Follow the session; return a note about a question that was settled."""
+        """Follow the session; return a remark about a question that was settled."""
         match event:
             case ev.CallQueued():
                 self._arguments[event.call_id] = event.arguments
@@ -81,116 +108,199 @@ class QuestionQueue:
     def replace(self, questions: Sequence[OpenQuestion]) -> None:
         """Take the questions that are open now."""
         self._open = list(questions)
+        self._answering &= {question.request_id for question in questions}
 
-    def show_next(self, *, is_quiet: bool) -> list[str]:
-        """Return the text of the current question, if it has not been shown. *is_quiet*: nothing was typed of late."""
+    def show_next(self, now: float, *, has_draft: bool) -> tuple[list[str], str]:
+        """Return the lines of the current question, if it was not shown, and keys that turn out to be text."""
         request = self.current
-        if request is None or request.request_id == self._shown:
-            return []
-        self._shown = request.request_id
-        self._accepts_letters = is_quiet
-        self.is_focused = False
+        if request is None:
+            return [], self._keys.close() if not self._open else ""
+        if request.request_id == self._shown:
+            return [], ""
+        self._shown, self._pending, self.is_typing = request.request_id, "", False
         self.answer_line.clear()
-        text = self._text(request) + requester_line(request, self._task_arguments.get(request.session_id, ""))
-        return text.splitlines()
+        view = self._view(request)
+        rest = self._keys.paint(view, now, same=self._same(view), has_draft=has_draft) if view is not None else ""
+        if view is None:
+            self._keys.guard.paint(now, has_draft=has_draft)
+        return self._lines(request, view), rest
 
-    def note_key(self) -> None:
-        """Note that a key has come: from now on letters are text."""
-        self._accepts_letters = False
+    # -- keys ------------------------------------------------------------------------------------
 
-    def letter_answer(self, letter: str) -> str | None:
-        """Return the answer that a single letter stands for, if it may answer now."""
+    def press(self, text: str, now: float, *, has_draft: bool) -> QuestionOutcome:
+        """Return what typed text does; most is a part of the message."""
+        request, guard = self.current, self._keys.guard
+        view = None if request is None else self._view(request)
+        # Several characters at once are no single key.
+        if request is None or (len(text) > 1 and not guard.has_focus):
+            guard.note_typed(now)
+            return Typed(text)
+        if view is not None:
+            return self._permission_key(request, view, text, now, has_draft=has_draft)
+        if guard.allows(now, has_draft=has_draft) and (answer := _letter_answer(text, request)) is not None:
+            guard.note_answer(now)
+            self._answering.add(request.request_id)
+            return answer
+        guard.note_typed(now)
+        return Typed(text)
+
+    def note_typed(self, now: float) -> str:
+        """Note a key or a paste that is no answer; return keys that turn out to be text."""
+        return self._keys.paste("", now).text
+
+    def toggle_focus(self, now: float) -> bool:
+        """Handle Tab; return whether there is a question to move to."""
         request = self.current
-        if request is None or not self._accepts_letters or request.request_id in self._answered:
-            return None
-        return letter if _is_letter_answer(letter, request) else None
+        if request is None:
+            return False
+        if isinstance(request, ev.PermissionAsked):
+            outcome = self._keys.press(TAB, now, has_draft=False)
+            assert isinstance(outcome, Focused)
+        else:
+            self.is_typing = True
+        return True
 
-    def note_answer(self, request: OpenQuestion) -> None:
-        """Note that the answer is on its way."""
-        self._answered.add(request.request_id)
-        self.is_focused = False
+    def leave(self) -> None:
+        """Go back to the message."""
+        self._keys.guard.blur()
+        self.is_typing = False
+
+    def enter_answer(self) -> QuestionOutcome:
+        """Answer with what was typed as an answer."""
+        request, line = self.current, self.answer_line.text
+        self.is_typing = False
         self.answer_line.clear()
+        match request:
+            case ev.PermissionAsked():
+                outcome = pa.parse_feedback(line)
+                return self._outcome(request, self._of_request(request), outcome)
+            case ev.QuestionAsked():
+                self._answering.add(request.request_id)
+                return do.AnswerTool(request.request_id, parse_choices(line, request))
+            case ev.RecoveryAsked() if line.strip():
+                self._answering.add(request.request_id)
+                return _letter_answer(line.strip(), request) or do.Recover(request.request_id, "switch", line.strip())
+            case _:
+                return Hint("")
 
-    def reopen(self, request_id: str) -> None:
+    def reopen(self, request_id: RequestId) -> None:
         """The answer was refused: the question waits again."""
-        self._answered.discard(request_id)
+        self._answering.discard(request_id)
+        self._shown = None
 
-    def choice_rows(self) -> list[str]:
-        """Return the rows that say how to answer."""
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def choice_rows(self, *, has_draft: bool = False) -> list[str]:
+        """Return the rows that say how to answer. *has_draft*: a message is being written."""
         request = self.current
-        if request is None or request.request_id in self._answered:
+        if request is None or self.is_typing:
             return []
-        counter = f"1 of {self.waiting}: " if self.waiting > 1 else ""
-        rows = [f"{counter}{row}" for row in _choices(request)]
-        if not self.is_focused and not self._accepts_letters:
-            rows.append("Tab: answer")
-        elif isinstance(request, ev.QuestionAsked) and not self.is_focused:
-            rows.append("Tab: answer in words")
+        if isinstance(request, ev.PermissionAsked):
+            view = self._of_request(request)
+            rows = choice_lines(view.choices(same=self._same(view)))
+        else:
+            rows = _choice_rows(request)
+        if self._pending:
+            rows.append(f"  typed: {self._pending}")
+        elif self.has_focus:
+            rows.append("  A key answers. Tab: back to the message")
+        elif not self._keys.guard.allows(math.inf, has_draft=has_draft):
+            rows.append("  Keys go to the message. Tab: answer")
         return rows
 
-    def accepts(self, line: str) -> bool:
-        """Return whether *line* is an answer to the current question."""
-        request = self.current
-        match request:
-            case None:
-                return False
-            case ev.PermissionAsked():
-                return parse_answer(line, request) is not None
-            case ev.RecoveryAsked():
-                return bool(line.strip())
-            case ev.QuestionAsked():
-                return True
+    def _lines(self, request: OpenQuestion, view: PermissionView | None) -> list[str]:
+        if view is not None:
+            return view.lines(self.symbols, position=(1, len(self._open)))
+        assert not isinstance(request, ev.PermissionAsked)
+        if isinstance(request, ev.RecoveryAsked):
+            return recovery_question(request, self.symbols).splitlines()
+        return tool_question(request, self.symbols).splitlines()
 
     def _settle(self, event: ev.PermissionAnswered | ev.QuestionAnswered | ev.RecoveryAnswered) -> str:
-        request = next((each for each in self._open if each.request_id == event.request_id), None)
+        self._answering.discard(event.request_id)
         self._open = [each for each in self._open if each.request_id != event.request_id]
-        self._answered.discard(event.request_id)
-        if request is None or event.request_id != self._shown:
+        if event.request_id != self._shown:
             return ""
-        self.is_focused = False
+        self.is_typing = False
         how = event.outcome if isinstance(event, ev.QuestionAnswered) else event.answer
-        by = f" by {event.by}" if event.by else ""
-        return f"{_SETTLED.get(how, how)}{by}"
+        by = f" By {escape_on_one_line(event.by)}." if event.by else ""
+        granted = ""
+        if isinstance(event, ev.PermissionAnswered) and event.allowed:
+            rights = ", ".join(f"{right.permission} {right.pattern}" for right in event.allowed)
+            granted = f" For this {event.scope}: {escape_on_one_line(rights)}."
+        return f"{_SETTLED.get(how, how)}{granted}{by}"
 
-    def _text(self, request: OpenQuestion) -> str:
-        match request:
-            case ev.PermissionAsked():
-                detail = permission_detail(request, self._arguments.get(request.call_id, ""))
-                return permission_question(request, detail, self.symbols)
-            case ev.RecoveryAsked():
-                return recovery_question(request, self.symbols)
-            case ev.QuestionAsked():
-                return tool_question(request, self.symbols)
+    def _permission_key(
+        self, request: OpenQuestion, view: PermissionView, text: str, now: float, *, has_draft: bool
+    ) -> QuestionOutcome:
+        assert isinstance(request, ev.PermissionAsked)
+        outcome: QuestionOutcome = Hint("")
+        self._pending = ""
+        for index, key in enumerate(text):
+            result = self._keys.press(key, now, has_draft=has_draft)
+            match result:
+                case Typed():
+                    rest = text[index + 1 :]
+                    self._keys.paste(rest, now)
+                    return Typed(result.text + rest)
+                case Pending():
+                    self._pending = result.keys
+                case Focused():
+                    pass
+                case _:
+                    return self._outcome(request, view, result)
+        return outcome
+
+    def _outcome(
+        self, request: ev.PermissionAsked, view: PermissionView, outcome: pa.PermissionOutcome
+    ) -> QuestionOutcome:
+        match outcome:
+            case pa.Reply():
+                ids = self._same_ids(view) if outcome.to_same else (request.request_id,)
+                self._answering.update(ids)
+                return do.ReplyPermission(ids, outcome.answer)
+            case pa.AskFeedback():
+                self.is_typing = True
+                return Hint("")
+            case pa.ShowDetails():
+                return Details(tuple(view.detail_lines(self.symbols)))
+            case pa.AskAgain():
+                return Hint(outcome.hint)
+
+    def _view(self, request: OpenQuestion) -> PermissionView | None:
+        return self._of_request(request) if isinstance(request, ev.PermissionAsked) else None
+
+    def _of_request(self, request: ev.PermissionAsked) -> PermissionView:
+        return PermissionView.of(
+            request,
+            arguments=self._arguments.get(request.call_id, ""),
+            task_arguments=self._task_arguments.get(request.session_id, ""),
+        )
+
+    def _same_ids(self, view: PermissionView) -> tuple[RequestId, ...]:
+        asked = [each for each in self._open if isinstance(each, ev.PermissionAsked)]
+        others = [each.request_id for each in asked if self._of_request(each).is_same(view)]
+        return tuple(dict.fromkeys((view.request.request_id, *others)))
+
+    def _same(self, view: PermissionView) -> int:
+        return len(self._same_ids(view))
 
 
-_SETTLED: Final = {
-    "once": "Allowed once.",
-    "always": "Always allowed.",
-    "reject": "Denied.",
-    "withdrawn": "The question was withdrawn.",
-    "expired": "The question expired.",
-}
+def _letter_answer(letter: str, request: OpenQuestion) -> do.Answering | None:
+    """Return the answer that a single letter gives to a question of a tool, or about a failed request."""
+    if isinstance(request, ev.RecoveryAsked):
+        how = _RECOVERIES.get(letter.lower())
+        return None if how is None else do.Recover(request.request_id, how)
+    if isinstance(request, ev.QuestionAsked) and letter.isascii() and letter.isdigit() and not request.several:
+        number = int(letter)
+        if 0 < number <= len(request.choices):
+            return do.AnswerTool(request.request_id, (request.choices[number - 1].label,))
+    return None
 
 
-def _choices(request: OpenQuestion) -> list[str]:
-    """Return the choices, one for each row."""
-    if not isinstance(request, ev.PermissionAsked):
-        return [answer_prompt(request).strip().removesuffix(":")]
-    rows = ["[y] Yes, once"]
-    for number, offer in enumerate(request.offers[:MAX_OFFERS], 1):
-        suffix = str(number) if len(request.offers) > 1 else ""
-        rows.append(f"[a{suffix}] Yes, always in this session: {offer.text}")
-        rows.append(f"[p{suffix}] Yes, always in this project: {offer.text}")
-    return [*rows, "[n] No, and stop"]
-
-
-def _is_letter_answer(letter: str, request: OpenQuestion) -> bool:
-    """Return whether a single letter answers *request*."""
-    match request:
-        case ev.PermissionAsked():
-            return letter in _LETTERS and parse_answer(letter, request) is not None
-        case ev.QuestionAsked():
-            is_number = letter.isascii() and letter.isdigit() and 0 < int(letter) <= len(request.choices)
-            return is_number and not request.several
-        case ev.RecoveryAsked():
-            return letter in {"w", "s"}
+def _choice_rows(request: ev.QuestionAsked | ev.RecoveryAsked) -> list[str]:
+    if isinstance(request, ev.RecoveryAsked):
+        return ["  [w] Wait and retry", "  [s] Stop", "  Tab: type the name of another model"]
+    if request.choices and not request.several:
+        return [f"  [1-{len(request.choices)}] Choose. Tab: answer in words, or with an empty line to skip"]
+    return ["  Tab: type the numbers, or an answer" if request.choices else "  Tab: type the answer"]

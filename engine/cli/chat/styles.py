@@ -1,43 +1,45 @@
-"""Styles of text in the chat: the palette's, and the weight. All meaning is also in a sign or a word."""
+"""How the chat paints text. All meaning is also in a sign or a word."""
 
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 import attrs
 
-Style: TypeAlias = Literal["bold", "dim", "red", "green", "yellow", "cyan", "reverse"]
+from engine.cli.text.styled_text import PALETTE, PLAIN, Line, Style, line_of, paint, wrap_line
 
-_CODES: Final[dict[Style, int]] = {
-    "bold": 1,
-    "dim": 2,
-    "reverse": 7,
-    "red": 31,
-    "green": 32,
-    "yellow": 33,
-    "cyan": 36,
-}
 _SGR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def plain_text(text: str) -> str:
+def without_styles(text: str) -> str:
     """Return *text* without its styles."""
     return _SGR.sub("", text)
 
 
+def wrap_note(text: str, width: int) -> list[str]:
+    """Return a remark as rows; the later ones are indented. One with styles is returned as it is."""
+    if "\x1b" in text:
+        return [text]
+    indent = line_of(" " * (len(text) - len(text.lstrip()) + 2))
+    rows = wrap_line(line_of(text.strip()), width, first=line_of(indent[0].text[2:]), rest=indent)
+    return [paint(row, PLAIN) for row in rows]
+
+
 @attrs.frozen
-class Styles:
-    """How text is styled.
+class Painter:
+    """Paints lines for the terminal.
 
     Attributes:
-        has_colour: whether there are any styles.
+        is_styled: whether there are any styles.
     """
 
-    has_colour: bool = True
+    is_styled: bool = True
 
-    def paint(self, text: str, *styles: Style) -> str:
-        """Return *text* in these styles."""
-        if not self.has_colour or not text or not styles:
-            return text
-        return f"\x1b[{';'.join(str(_CODES[style]) for style in styles)}m{text}\x1b[0m"
+    def line(self, line: Line) -> str:
+        """Return *line* as the terminal shows it."""
+        return paint(line, PALETTE if self.is_styled else PLAIN)
+
+    def text(self, text: str, style: Style) -> str:
+        """Return *text* in one style."""
+        return self.line(line_of(text, style))

@@ -7,10 +7,12 @@ from typing import Final
 
 import attrs
 
-from engine.cli.chat.styles import Styles
-from engine.cli.chat.text_lines import TextLines
+from engine.cli.chat.styles import Painter, wrap_note
 from engine.cli.questions.call_arguments import main_argument
+from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
+from engine.cli.text.markdown_view import MarkdownView
+from engine.cli.text.styled_text import Style, clip_line
 from engine.cli.turn.render import Renderer
 from engine.cli.turn.turn_summary import Tally, closing_line
 from engine.core import events as ev
@@ -37,11 +39,11 @@ class RunningCall:
 class TranscriptView:
     """What is shown of a session: lines are returned once, and never change."""
 
-    styles: Styles
+    painter: Painter
     symbols: Symbols
     width: int
     _renderer: Renderer = attrs.field(init=False)
-    _text: TextLines = attrs.field(factory=TextLines, init=False)
+    _text: MarkdownView = attrs.field(init=False)
     _text_part: PartId | None = attrs.field(default=None, init=False)
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
     _calls: dict[CallId, RunningCall] = attrs.field(factory=dict[CallId, RunningCall], init=False)
@@ -50,7 +52,14 @@ class TranscriptView:
     _tally: Tally = attrs.field(factory=Tally, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._renderer = Renderer(symbols=self.symbols, width=self.width, plain=False, shows_text=False)
+        self._renderer = Renderer(
+            symbols=self.symbols,
+            width=self.width,
+            plain=False,
+            shows_text=False,
+            palette=Palette(self.painter.is_styled),
+        )
+        self._text = self._new_text()
 
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""
@@ -72,11 +81,11 @@ class TranscriptView:
             case _:
                 pass
         lines = self._renderer.feed(event).splitlines()
-        return [*self._end_text(), *lines] if lines else []
+        return [*self._end_text(), *(row for line in lines for row in wrap_note(line, self.width))] if lines else []
 
     def open_rows(self) -> list[str]:
         """Return the rows of the unfinished text."""
-        return [escape_control_chars(row) for row in self._text.preview(self.width - 1)]
+        return [self.painter.line(clip_line(row, self.width - 1)) for row in self._text.preview]
 
     def running_rows(self, now: float) -> Iterator[str]:
         """Yield a row for each running call. *now* is in seconds since the epoch, as in events."""
@@ -99,7 +108,7 @@ class TranscriptView:
 
     def show_state(self, resync: Resync) -> list[str]:
         """Return the lines of the open step, and continue from there."""
-        self._text, self._text_part = TextLines(), None
+        self._text, self._text_part = self._new_text(), None
         self._calls.clear()
         lines: list[str] = []
         turn = resync.state.turn
@@ -130,8 +139,8 @@ class TranscriptView:
         lines: list[str] = []
         for part in message.parts:
             if isinstance(part, TextPart):
-                view = TextLines()
-                lines += [escape_control_chars(line) for line in (*view.feed(part.text), *view.finish())]
+                view = self._new_text()
+                lines += map(self.painter.line, (*view.feed(part.text), *view.finish()))
         for call in message.calls:
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
             lines.append(f"{self.symbols.note} {escape_control_chars(call.tool)} {what}")
@@ -141,7 +150,7 @@ class TranscriptView:
         """Return the lines of a message that the user has sent."""
         first, *rest = escape_control_chars(text).split("\n")
         marked = [f"> {first}", *(f"  {line}" for line in rest)]
-        return ["", *(self.styles.paint(line, "bold") for line in marked), ""]
+        return ["", *(self.painter.text(line, Style.STRONG) for line in marked), ""]
 
     # -- parts -----------------------------------------------------------------------------------
 
@@ -168,26 +177,29 @@ class TranscriptView:
         lines = [] if event.part_id == self._text_part else self._end_text()
         self._text_part = event.part_id
         self._shown_parts.add(event.part_id)
-        return lines + [escape_control_chars(line) for line in self._text.feed(event.text)]
+        return lines + [self.painter.line(line) for line in self._text.feed(event.text)]
 
     def _end_text(self) -> list[str]:
         """Finish the open line."""
-        lines = [escape_control_chars(line) for line in self._text.finish()]
-        self._text = TextLines()
+        lines = [self.painter.line(line) for line in self._text.finish()]
+        self._text = self._new_text()
         return lines
+
+    def _new_text(self) -> MarkdownView:
+        return MarkdownView(self.width - 1, keeps_marks=not self.painter.is_styled)
 
     def _end_reasoning(self, now: float) -> list[str]:
         since, self._reasoning_since = self._reasoning_since, None
         if since is None or now - since < _MIN_REASONING_SECONDS:
             return []
-        return [self.styles.paint(f"{self.symbols.note} Thought for {duration(now - since)}", "dim")]
+        return [self.painter.text(f"{self.symbols.note} Thought for {duration(now - since)}", Style.DIM)]
 
     def _open_step(self, step: OpenStep) -> list[str]:
         lines: list[str] = []
         for part in step.parts:
             if part.kind == "text" and part.text:
                 lines += self._end_text()
-                lines += [escape_control_chars(line) for line in self._text.feed(part.text)]
+                lines += map(self.painter.line, self._text.feed(part.text))
                 self._text_part = part.part_id
                 self._shown_parts.add(part.part_id)
         for call in step.calls:
@@ -224,7 +236,7 @@ class TranscriptView:
             line = f"Cancelled: {self._tally.states or 'no tool call was open'}"
         else:
             line = closing_line(result, self._tally, max(0.0, event.time - self._turn_started))
-        return [self.styles.paint(f"{self.symbols.note} {line}", "dim")]
+        return [self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
 
 
 def _is_users(message: UserMessage) -> bool:

@@ -78,12 +78,14 @@ class KeyDecoder:
     )
     _pending: str = attrs.field(default="", init=False)
     _pasted: list[str] | None = attrs.field(default=None, init=False)
+    _came_at: float = attrs.field(default=0.0, init=False)
     _newline_at: float = attrs.field(default=float("-inf"), init=False)
 
     def feed(self, data: bytes, now: float) -> list[KeyInput]:
         """Return what *data* completes."""
         self._pending += self._utf8.decode(data)
         self.deadline = None
+        self._came_at = now
         return list(self._parse(now))
 
     def expire(self, now: float) -> list[KeyInput]:
@@ -93,7 +95,8 @@ class KeyDecoder:
             return []
         head, self._pending = self._pending[0], self._pending[1:]
         if head == "\r":
-            return [self._enter(now)]
+            # When it came counts, not when somebody had the time to look.
+            return [self._enter(self._came_at)]
         # A lone Esc, or one that begins nothing: the rest are keys of their own.
         return [Key("escape"), *self._parse(now)]
 

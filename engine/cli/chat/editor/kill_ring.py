@@ -45,26 +45,23 @@ class KillRing:
     def yank(self, buffer: TextBuffer) -> None:
         """Insert what was killed last."""
         if self._kills:
-            self._put(buffer)
+            self._put(buffer, buffer.cursor, buffer.cursor)
 
     def yank_earlier(self, buffer: TextBuffer) -> None:
         """Right after a yank: replace it with what was killed before that."""
         if buffer.last_edit == "yank" and len(self._kills) > 1:
             self._kills.insert(0, self._kills.pop())
-            buffer.remove(*self._yanked)
-            self._put(buffer)
+            self._put(buffer, *self._yanked)
 
-    def _put(self, buffer: TextBuffer) -> None:
-        start = buffer.cursor
-        buffer.insert(self._kills[-1])
-        buffer.last_edit = "yank"
+    def _put(self, buffer: TextBuffer, start: int, end: int) -> None:
+        buffer.splice(start, end, self._kills[-1], "yank")
         self._yanked = (start, buffer.cursor)
 
     def _kill(self, buffer: TextBuffer, start: int, end: int, *, forward: bool) -> None:
         if start == end:
             return
         killed, continues = buffer.text[start:end], buffer.last_edit == "kill" and bool(self._kills)
-        buffer.remove(start, end, "kill")
+        buffer.splice(start, end, edit="kill")
         if continues:
             self._kills[-1] = self._kills[-1] + killed if forward else killed + self._kills[-1]
         else:

@@ -62,11 +62,11 @@ class TextBuffer:
 
     def delete_back(self) -> None:
         """Delete the cluster before the cursor."""
-        self.remove(self._before(self.cursor), self.cursor)
+        self.splice(self._before(self.cursor), self.cursor)
 
     def delete_forward(self) -> None:
         """Delete the cluster after the cursor."""
-        self.remove(self.cursor, self._after(self.cursor))
+        self.splice(self.cursor, self._after(self.cursor))
 
     def undo(self) -> None:
         """Undo the last edit."""
@@ -141,13 +141,14 @@ class TextBuffer:
         # What was inserted may have become a part of the cluster that follows.
         self.cursor = self._at_boundary(self.cursor + len(text))
 
-    def remove(self, start: int, end: int, edit: str = "delete") -> None:
-        """Remove a range; the cursor goes to its beginning."""
-        if start == end:
+    def splice(self, start: int, end: int, text: str = "", edit: str = "delete") -> None:
+        """Replace a range by *text*; the cursor goes behind it."""
+        if start == end and not text:
             return
         self._remember(edit)
         self.text = self.text[:start] + self.text[end:]
-        self.cursor = self._at_boundary(start)
+        self.cursor = start
+        self._put(text)
 
     def _marks(self, position: int) -> tuple[int, list[int]]:
         """Return the beginning of the line of *position*, and the positions in it where a cursor may stand."""
