@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
+from engine.cli.chat.outbox import PromptPart
 from engine.core.ids import InputId, RequestId, TurnId
 from engine.session.answer_types import Answer, Recovery
 
@@ -23,13 +24,11 @@ class SendPrompt:
 
     Attributes:
         input_id: the id that the input gets.
-        text: the prompt.
-        replaces: waiting input that is in *text* as well, and has to be removed first.
+        parts: the prompt; parts that still wait in the session are removed there, or left out if they are gone.
     """
 
     input_id: InputId
-    text: str
-    replaces: tuple[InputId, ...] = ()
+    parts: tuple[PromptPart, ...]
 
 
 @attrs.frozen

@@ -10,9 +10,11 @@ import trio
 from engine.cli.chat.chat_client import SessionEffect, give_answer
 from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
 from engine.cli.chat.machine import ChatEvent
+from engine.cli.chat.outbox import join_parts
 from engine.cli.turn.turn_summary import Tally
 from engine.core import events as ev
 from engine.core.errors import SessionBusy
+from engine.core.ids import InputId
 from engine.journal.state import Resync
 from engine.session.engine import Engine
 from engine.session.session import Session
@@ -91,10 +93,15 @@ class LocalClient:
 
     def _prompt(self, effect: SendPrompt) -> None:
         """Start a turn. Not a checkpoint, so that no input is lost between its removal and the prompt."""
-        for input_id in effect.replaces:
-            self.session.inputs.remove(input_id)
+        remaining = [part for part in effect.parts if part.waiting is None or self._remove(part.waiting.input_id)]
+        if not remaining:
+            return
+        text = join_parts(remaining)
         try:
-            self._turn = self._engine.start_turn(self.session, effect.text, input_id=effect.input_id)
+            self._turn = self._engine.start_turn(self.session, text, input_id=effect.input_id)
         except SessionBusy:
             # A report of background work has just started a turn.
-            self.session.inputs.queue(effect.text, input_id=effect.input_id)
+            self.session.inputs.queue(text, input_id=effect.input_id)
+
+    def _remove(self, input_id: InputId) -> bool:
+        return self.session.inputs.remove(input_id)

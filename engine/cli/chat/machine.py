@@ -156,7 +156,9 @@ class ChatMachine:
         handler = self._handlers.get(key.name)
         if handler is not None:
             yield from handler(now)
-        elif key.name in {"up", "ctrl+p"} and self.composer.buffer.text == "" and self._take_back_target() is not None:
+        elif (
+            key.name in {"up", "ctrl+p"} and self.composer.buffer.text == "" and self.outbox.last_waiting() is not None
+        ):
             yield from self._take_back()
         elif not (key.name == "ctrl+d" and not self.composer.buffer.text):
             self.composer.press(key)
@@ -175,7 +177,7 @@ class ChatMachine:
             yield self._send(self.composer.take())
         elif self.turn_id is not None:
             yield do.SkipWait(self.turn_id)
-        elif any(message.state != "sending" for message in self.outbox.messages):
+        elif self.outbox.can_merge:
             yield self._send("")
 
     def _queue(self, now: float) -> Iterator[do.Effect]:
@@ -246,8 +248,7 @@ class ChatMachine:
             # The turn is ending: what is sent now waits for the next one.
             self.outbox.add(OutgoingMessage(input_id, text, "queue", "sending"))
             return do.SendQueued(input_id, text)
-        prompt, replaces = self.outbox.merge(input_id, text)
-        return do.SendPrompt(prompt.input_id, prompt.text, replaces)
+        return do.SendPrompt(input_id, self.outbox.merge(input_id, text).parts)
 
     def _unsent(self, effect: do.Send, failure: EffectFailure) -> list[do.Effect]:
         message = self.outbox.fail(effect.input_id)
@@ -260,9 +261,6 @@ class ChatMachine:
         if failure.is_turn_over:
             return [self._note("The turn has ended. Enter sends this as a new message.")]
         return [self._note(f"Not sent: {failure.message}")]
-
-    def _take_back_target(self) -> OutgoingMessage | None:
-        return self.outbox.last_waiting()
 
     def _take_back(self) -> Iterator[do.Effect]:
         message = self.outbox.last_waiting()
@@ -322,17 +320,13 @@ class ChatMachine:
             case ev.TurnEnded():
                 self.turn_id, self.is_cancelling = None, False
             case ev.InputPromoted():
-                return self._delivered(event)
+                delivered = self.outbox.feed(event)
+                return [] if delivered is None else self.view.prompt_lines(delivered.text)
             case ev.InputAdmitted() | ev.InputEdited() | ev.InputRemoved():
                 self._take(self.outbox.feed(event))
             case _:
                 pass
         return []
-
-    def _delivered(self, event: ev.InputPromoted) -> list[str]:
-        message = next((each for each in self.outbox.messages if each.input_id == event.input_id), None)
-        self.outbox.feed(event)
-        return [] if message is None else self.view.prompt_lines(message.text)
 
     def _take(self, message: OutgoingMessage | None) -> None:
         """Put a message that was taken back into the composer."""

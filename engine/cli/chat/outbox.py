@@ -1,12 +1,13 @@
 """The user's messages on their way: each is at any time in exactly one place.
 
 A message is on its way to the session (`sending`), waits there (`waiting`), could not be sent (`unsent`), or has been
-delivered, removed or taken back into the composer, and then it is not here any more.
+delivered, removed or taken back into the composer, and then it is not here any more. Messages that wait can be put into one
+prompt; each is in that prompt from then on, unless it is delivered before the session removes it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Literal, TypeAlias
 
 import attrs
@@ -19,13 +20,27 @@ MessageState: TypeAlias = Literal["sending", "waiting", "unsent"]
 
 
 @attrs.frozen
+class PromptPart:
+    """A part of a prompt.
+
+    Attributes:
+        text: the part.
+        waiting: the message that it is, while that still waits in the session; None: it is only here.
+    """
+
+    text: str
+    waiting: OutgoingMessage | None = None
+
+
+@attrs.frozen
 class OutgoingMessage:
     """A message of the user that the model has not read.
 
     Attributes:
-        mode: before the next request of the turn, or after the turn.
+        mode: a prompt, before the next request of the turn, or after the turn.
         is_returning: it is being taken back into the composer.
         is_own: it was sent from here.
+        parts: what it was made of.
     """
 
     input_id: InputId
@@ -34,6 +49,7 @@ class OutgoingMessage:
     state: MessageState
     is_returning: bool = False
     is_own: bool = True
+    parts: tuple[PromptPart, ...] = ()
 
 
 @attrs.define(eq=False)
@@ -41,8 +57,6 @@ class Outbox:
     """The messages, in the order in which they were sent."""
 
     _messages: dict[InputId, OutgoingMessage] = attrs.field(factory=dict[InputId, OutgoingMessage], init=False)
-    # Waiting input that was put into a prompt, until the session has removed it.
-    _merged: dict[InputId, InputId] = attrs.field(factory=dict[InputId, InputId], init=False)
 
     @property
     def messages(self) -> tuple[OutgoingMessage, ...]:
@@ -50,32 +64,40 @@ class Outbox:
         return tuple(self._messages.values())
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there are none."""
-        return not self._messages
+    def can_merge(self) -> bool:
+        """Whether there are messages that a prompt could take along."""
+        return any(message.state != "sending" for message in self._messages.values())
 
     def add(self, message: OutgoingMessage) -> None:
         """Add a message that is being sent."""
         self._messages[message.input_id] = message
 
-    def merge(self, input_id: InputId, text: str) -> tuple[OutgoingMessage, tuple[InputId, ...]]:
-        """Put all messages that do not move, and *text*, into one prompt with that id; return it, and what it replaces."""
-        parts = [message for message in self._messages.values() if message.state != "sending"]
-        for part in parts:
-            del self._messages[part.input_id]
-            if part.state == "waiting":
-                self._merged[part.input_id] = input_id
-        texts = [*(part.text for part in parts), *([text] if text.strip() else [])]
-        prompt = OutgoingMessage(input_id, "\n\n".join(texts), "prompt", "sending")
+    def merge(self, input_id: InputId, text: str) -> OutgoingMessage:
+        """Put all messages that do not move, and *text*, into one prompt with that id."""
+        resting = [message for message in self._messages.values() if message.state != "sending"]
+        for message in resting:
+            del self._messages[message.input_id]
+        parts = [PromptPart(each.text, each if each.state == "waiting" else None) for each in resting]
+        if text.strip():
+            parts.append(PromptPart(text))
+        prompt = OutgoingMessage(input_id, join_parts(parts), "prompt", "sending", parts=tuple(parts))
         self._messages[input_id] = prompt
-        return prompt, tuple(part.input_id for part in parts if part.state == "waiting")
+        return prompt
 
     def fail(self, input_id: InputId) -> OutgoingMessage | None:
-        """Note that a message could not be sent; None: it is not on its way."""
+        """Note that a message could not be sent; return it, as far as it is only here. None: there is no such message."""
         message = self._messages.get(input_id)
         if message is None or message.state != "sending":
             return None
-        self._messages[input_id] = unsent = attrs.evolve(message, state="unsent")
+        del self._messages[input_id]
+        # What the session has not removed still waits there.
+        for part in message.parts:
+            if part.waiting is not None:
+                self._messages[part.waiting.input_id] = part.waiting
+        text = message.text if not message.parts else join_parts(part for part in message.parts if part.waiting is None)
+        if not text:
+            return None
+        self._messages[input_id] = unsent = attrs.evolve(message, text=text, state="unsent", parts=())
         return unsent
 
     def discard(self, input_id: InputId) -> None:
@@ -92,36 +114,73 @@ class Outbox:
         self._messages[input_id] = attrs.evolve(self._messages[input_id], is_returning=True)
 
     def feed(self, event: InputAdmitted | InputEdited | InputPromoted | InputRemoved) -> OutgoingMessage | None:
-        """Follow the session; return a message that comes back into the composer."""
+        """Follow the session; return a message that was delivered, or that comes back into the composer."""
         match event:
             case InputAdmitted():
-                if event.message.origin != "engine":
-                    own = self._messages.get(event.input_id)
-                    # Files that the text names were added to it: the user knows what was typed.
-                    text = event.message.text if own is None else own.text
-                    self._messages[event.input_id] = OutgoingMessage(
-                        event.input_id, text, event.mode, "waiting", is_own=own is not None
-                    )
+                self._admit(event)
             case InputEdited():
                 if (edited := self._messages.get(event.input_id)) is not None:
                     self._messages[event.input_id] = attrs.evolve(edited, text=event.message.text)
-            case InputPromoted() | InputRemoved():
-                self._merged.pop(event.input_id, None)
+            case InputPromoted():
+                return self._messages.pop(event.input_id, None) or self._take_part(event.input_id, is_delivered=True)
+            case InputRemoved():
                 gone = self._messages.pop(event.input_id, None)
-                if isinstance(event, InputRemoved) and gone is not None and gone.is_returning:
-                    return gone
+                self._take_part(event.input_id, is_delivered=False)
+                return gone if gone is not None and gone.is_returning else None
         return None
 
-    def replace(self, inbox: Iterable[PendingInput], delivered: Sequence[InputId] = ()) -> None:
+    def replace(self, inbox: Iterable[PendingInput]) -> None:
         """Take the session's inbox as it is now; what is on its way or could not be sent stays."""
         waiting = {
-            item.input_id: OutgoingMessage(item.input_id, item.message.text, item.mode, "waiting")
+            item.input_id: OutgoingMessage(item.input_id, self._text_of(item), item.mode, "waiting")
             for item in inbox
-            if item.message.origin != "engine" and item.input_id not in self._merged
+            if item.message.origin != "engine" and not self._is_part(item.input_id)
         }
         moving = {
-            key: message
-            for key, message in self._messages.items()
-            if message.state != "waiting" and key not in waiting and key not in delivered
+            key: message for key, message in self._messages.items() if message.state != "waiting" and key not in waiting
         }
         self._messages = {**waiting, **moving}
+
+    def _admit(self, event: InputAdmitted) -> None:
+        if event.message.origin == "engine":
+            return
+        own = self._messages.get(event.input_id)
+        # Files that the text names were added to it: the user knows what was typed.
+        text = event.message.text if own is None else own.text
+        self._messages[event.input_id] = OutgoingMessage(
+            event.input_id, text, event.mode, "waiting", is_own=own is not None
+        )
+
+    def _take_part(self, input_id: InputId, *, is_delivered: bool) -> OutgoingMessage | None:
+        """A part of a prompt that is on its way has left the session; return it, if it was delivered by itself."""
+        for key, message in self._messages.items():
+            found = next((p.waiting for p in message.parts if p.waiting and p.waiting.input_id == input_id), None)
+            if found is None:
+                continue
+            parts = [
+                attrs.evolve(part, waiting=None) if part.waiting is found else part
+                for part in message.parts
+                if part.waiting is not found or not is_delivered
+            ]
+            if parts:
+                self._messages[key] = attrs.evolve(message, text=join_parts(parts), parts=tuple(parts))
+            else:
+                del self._messages[key]
+            return found if is_delivered else None
+        return None
+
+    def _is_part(self, input_id: InputId) -> bool:
+        return any(
+            part.waiting is not None and part.waiting.input_id == input_id
+            for message in self._messages.values()
+            for part in message.parts
+        )
+
+    def _text_of(self, item: PendingInput) -> str:
+        own = self._messages.get(item.input_id)
+        return item.message.text if own is None else own.text
+
+
+def join_parts(parts: Iterable[PromptPart]) -> str:
+    """Return the text of a prompt."""
+    return "\n\n".join(part.text for part in parts)
