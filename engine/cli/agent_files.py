@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
-from engine.settings_file.config_file import load_config, usual_path
+from engine.settings_file.config_file import usual_path
 
 # Where other programs keep agents; the folder of the configuration is searched as well.
 _USER_FOLDERS = ("~/.claude/agents", "~/.config/opencode/agents", "~/.config/opencode/agent")
@@ -54,7 +54,7 @@ def report_untrusted(agents: LoadedAgents) -> None:
 
 def config_with_agents(args: argparse.Namespace) -> Config:
     """Return the user's configuration, including the agents in files. It blocks. Raises `ConfigError`."""
-    config = load_config(args.config, os.environ)
+    config = load_user_config(args)
     discovered = load_user_agents(config, args.cwd, trusts=args.trust)
     # One broken file must not stop the command: the agent is left out.
     for path, why in discovered.problems:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Iterator, Mapping
 from typing import Final, cast
 
@@ -15,11 +14,11 @@ from engine.cli.agent_files import load_user_agents, report_untrusted
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools
 from engine.cli.flags.arg_types import similar_name_hint
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars, two_columns
 from engine.config.agent_config import AgentConfig
-from engine.settings_file.config_file import load_config
 
 _MODES: Final = {
     "primary": "agent",
@@ -34,7 +33,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    user_config = load_config(args.config, os.environ)
+    user_config = load_user_config(args)
     tools = tuple(tool.name for tool in default_tools())
     # Those two tools are there only if they are configured, but an agent may name them anyway.
     discovered = load_user_agents(user_config, args.cwd, trusts=args.trust, tools=(*tools, "skill", "web_search"))

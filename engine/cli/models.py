@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_text
@@ -27,7 +28,6 @@ from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of
 from engine.providers.models.catalog import info_of, list_models
 from engine.providers.registry import unusable_reason
-from engine.settings_file.config_file import load_config
 
 # A server on this machine answers at once, or it is not running.
 _TIMEOUT: Final = 0.5
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _print_hosts(args: argparse.Namespace) -> int:
-    config = load_config(args.config, os.environ)
+    config = load_user_config(args)
     reports = trio.run(report_hosts, os.environ, config, args.host)
     if args.json:
         text = as_json(reports)

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.exit_codes import FAILED, run_command
 from engine.cli.terminal.standard_streams import print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
@@ -30,7 +31,6 @@ from engine.permission.user_policy import UserFiles, user_policy
 from engine.permission.verdict_adjustments import OPAQUE
 from engine.sandbox.backends import BackendChoice, choose_backend
 from engine.sandbox.seccomp import machine
-from engine.settings_file.config_file import load_config
 
 
 def list_main(arguments: list[str]) -> int:
@@ -78,7 +78,7 @@ def _do(name: str, args: argparse.Namespace) -> int:
     # These change files of the user and need no rules, so a broken configuration does not prevent them.
     match name:
         case "unasked":
-            return _unasked(load_config(args.config, os.environ))
+            return _unasked(load_user_config(args))
         case "revoke":
             files.grants.revoke(args.id)
             return print_text(f"{args.id} is revoked\n")
@@ -95,7 +95,7 @@ def _do(name: str, args: argparse.Namespace) -> int:
 
 
 def _show(name: str, args: argparse.Namespace, files: UserFiles, cwd: str) -> int:
-    config = load_config(args.config, os.environ)
+    config = load_user_config(args)
     policy = user_policy(config, files, profile=args.profile)
     choice = trio.run(choose_backend, config.sandbox.backend if config.sandbox is not None else "auto")
     has_box = choice.backend is not None

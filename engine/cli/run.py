@@ -15,6 +15,7 @@ import trio
 from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.flags.config_flags import split_continue
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
@@ -90,7 +91,7 @@ def parse(arguments: list[str]) -> Options:
 
     Raises `SystemExit` after it has printed what is wrong with them, `ConfigError`, `StoreError`.
     """
-    args = parse_arguments("run", arguments)
+    args = parse_arguments("run", split_continue(arguments))
     words, stdin = _words(args)
     permissions = permission_choice(args)
     configured = config_with_agents(args)

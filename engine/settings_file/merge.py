@@ -60,18 +60,12 @@ def merge(documents: Sequence[ConfigDocument]) -> MergedConfig:
 def _merge_into(below: dict[str, object], above: Mapping[str, object], path: Key, *, is_required: bool) -> None:
     for name, value in above.items():
         key, old = (*path, name), below.get(name)
-        if isinstance(value, dict) and isinstance(old, dict):
-            _merge_into(cast("dict[str, object]", old), cast("dict[str, object]", value), key, is_required=is_required)
+        if isinstance(value, dict):
+            table = below[name] = cast("dict[str, object]", old) if isinstance(old, dict) else {}
+            _merge_into(table, cast("dict[str, object]", value), key, is_required=is_required)
         elif is_additive(key) and isinstance(value, list) and isinstance(old, list):
             below[name] = [*cast("list[object]", old), *cast("list[object]", value)]
         elif is_required and key == _PROFILE and not is_wider(str(old or DEFAULT), str(value)):
             continue
         else:
-            below[name] = _copy(value)
-
-
-def _copy(value: object) -> object:
-    """Return a copy whose tables may be changed: the documents stay as they are."""
-    if isinstance(value, dict):
-        return {name: _copy(each) for name, each in cast("dict[str, object]", value).items()}
-    return value
+            below[name] = value

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, JSON
+from engine.cli.command_table.shared_flags import CONFIG_FLAGS, JSON
 
 MODELS: Final = CommandSpec(
     name="models",
@@ -21,7 +21,7 @@ MODELS: Final = CommandSpec(
             (
                 Flag(names=("--all",), help="list every known model, also of unusable hosts"),
                 JSON,
-                CONFIG,
+                *CONFIG_FLAGS,
             ),
         ),
     ),

@@ -19,7 +19,7 @@ from engine.cli.command_table.session_flags import (
     TURN,
     session_flags,
 )
-from engine.cli.command_table.shared_flags import CONFIG, JSON
+from engine.cli.command_table.shared_flags import CONFIG_FLAGS, JSON
 from engine.cli.flags.arg_types import whole
 
 _ALL: Final = Flag(names=("--all",), help="include sessions of all folders")
@@ -110,7 +110,7 @@ _VIEWS: Final = (
         run="engine.cli.sessions.context:context_main",
         arguments=(SESSION,),
         groups=session_flags(
-            attrs.evolve(MODEL, help="use this model's window", default_text="the session's model"), CONFIG, JSON
+            attrs.evolve(MODEL, help="use this model's window", default_text="the session's model"), *CONFIG_FLAGS, JSON
         ),
         exit_codes=CODES,
         sample="last",

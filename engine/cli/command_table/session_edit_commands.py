@@ -19,7 +19,7 @@ from engine.cli.command_table.session_flags import (
     TURN,
     session_flags,
 )
-from engine.cli.command_table.shared_flags import CONFIG
+from engine.cli.command_table.shared_flags import CONFIG_FLAGS
 from engine.cli.flags.arg_types import whole
 
 ExportFormat = Literal["json", "markdown", "html"]
@@ -117,7 +117,7 @@ _HISTORY: Final = (
                 help="write the summary with this model",
                 default_text="the configured one for summaries, or the session's",
             ),
-            CONFIG,
+            *CONFIG_FLAGS,
         ),
         exit_codes=CODES,
         sample="last",

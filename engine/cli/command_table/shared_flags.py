@@ -16,6 +16,22 @@ CONFIG: Final = Flag(
     example="--config engine.toml",
     completes="file",
 )
+SETTING: Final = Flag(
+    names=("-c", "--set"),
+    value="KEY=VALUE",
+    help="set a key of the configuration for this run",
+    detail="`engine config explain KEY` says what a key does. A value that is no TOML is a text.",
+    example="--set defaults.agent=plan",
+    is_repeated=True,
+)
+PROFILE_FILE: Final = Flag(
+    names=("--profile-file",),
+    value="NAME",
+    help="read profiles/NAME.toml beside your configuration",
+    detail="It is stronger than your file and a project's, and weaker than ENGINE_ variables and -c.",
+    example="--profile-file work",
+)
+CONFIG_FLAGS: Final = (CONFIG, PROFILE_FILE, SETTING)
 CWD: Final = Flag(
     names=("--cwd",),
     value="DIR",

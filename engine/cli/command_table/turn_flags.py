@@ -7,7 +7,7 @@ from typing import Final, get_args
 import attrs
 
 from engine.cli.command_table.command_spec import Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, STORE
+from engine.cli.command_table.shared_flags import CONFIG, PROFILE_FILE, SETTING, STORE
 from engine.cli.flags.arg_types import LAST, amount, directory, time_span, whole
 from engine.cli.terminal.colours import COLOUR_CHOICES
 from engine.config.sandbox_config import BackendSetting
@@ -78,6 +78,10 @@ MODEL_FLAGS: Final = FlagGroup(
             example="--cache 1h",
         ),
         CONFIG,
+        PROFILE_FILE,
+        attrs.evolve(
+            SETTING, names=("--set",), detail=f"-c KEY=VALUE does the same; -c alone is --continue. {SETTING.detail}"
+        ),
     ),
 )
 

@@ -59,13 +59,7 @@ def model_choice(args: argparse.Namespace, config: Config) -> ModelChoice:
     """Return the choice of flags, environment and configuration, in this order. Raises `ConfigError`."""
     # First, so that a misspelt agent is reported instead of silently using the default model.
     config.check_primary(args.agent)
-    model = (
-        args.model
-        or config.agent(args.agent).model
-        or os.environ.get("ENGINE_MODEL")
-        or config.defaults.model
-        or default_model(os.environ, config)
-    )
+    model = args.model or config.agent(args.agent).model or config.defaults.model or default_model(os.environ, config)
     models = (model, *args.fallback) if args.fallback else config.chain(model, args.agent)
     options = ModelOptions(
         effort=args.effort, temperature=args.temperature, output_cap=args.max_output, cache=args.cache

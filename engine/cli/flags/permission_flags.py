@@ -42,9 +42,11 @@ class PermissionChoice:
     folders: tuple[str, ...] = ()
 
     def box(self, config: Config) -> Sandbox | None:
-        """Return how commands are confined; None: as is usual."""
+        """Return how commands are confined; None: as is usual. Raises `ConfigError` for what the administrator has fixed."""
         box = config.sandbox
         if self.sandbox is not None:
+            _check_fixed(config, "backend", self.sandbox)
+            _check_fixed(config, "network", self.network)
             box = attrs.evolve(box or Sandbox(), backend=self.sandbox, network=self.network)
         return box and attrs.evolve(box, writable=(*box.writable, *self.folders))
 
@@ -58,6 +60,13 @@ class PermissionChoice:
         return user_policy(
             config, UserFiles.default(), profile=self.profile, rules=(*inside, *self.rules), trust_all=self.trusts
         )
+
+
+def _check_fixed(config: Config, name: str, value: object) -> None:
+    """Raise `ConfigError` if the administrator has fixed a key of the sandbox to another value."""
+    fixed = getattr(config.sandbox, name, None)
+    if f"sandbox.{name}" in config.rule_layers.fixed and value != fixed:
+        raise ConfigError(f"/etc/engine/required.toml fixes sandbox.{name} to {fixed!r}: flags can't change it")
 
 
 def permission_choice(args: argparse.Namespace) -> PermissionChoice:

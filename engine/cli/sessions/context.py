@@ -12,6 +12,7 @@ import trio
 
 from engine.cli.agent_files import load_user_agents
 from engine.cli.default_tools import default_tools
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.flags.model_flags import default_model
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.sessions.context_usage import context_report
@@ -31,7 +32,6 @@ from engine.core.errors import SessionNotFound
 from engine.core.events import CompactionEnded, CompactionStarted, TurnResult
 from engine.session.engine import open_engine
 from engine.session.session import Session
-from engine.settings_file.config_file import load_config
 from engine.store.store_protocols import FullStore, SessionRow
 
 _MAX_ERROR_CHARS: Final = 2_000
@@ -56,7 +56,7 @@ def uncompact_main(arguments: list[str]) -> int:
 
 
 def _context(args: argparse.Namespace) -> int:
-    config = load_config(args.config, os.environ)
+    config = load_user_config(args)
 
     async def work(store: FullStore) -> str:
         row = await resolve_session(store, args.session, current_folder())
@@ -90,7 +90,7 @@ def _compact(args: argparse.Namespace) -> int:
 
 
 def _config(args: argparse.Namespace, row: SessionRow) -> Config:
-    config = load_config(args.config, os.environ)
+    config = load_user_config(args)
     config = load_user_agents(config, Path(row.cwd), trusts=False).merge_into(config)
     if args.model is None:
         return config

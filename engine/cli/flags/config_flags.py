@@ -1,0 +1,60 @@
+"""The user's configuration as flags and the working directory select it, with the warnings about it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, cast
+
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.config.config import Config
+from engine.settings_file.config_sources import ConfigSources, LoadedConfig, load_sources
+from engine.settings_file.project_config import report_ignored
+from engine.settings_file.variables import unknown_variables
+
+# `-c` is also `--continue`: it is `--set` where a key and a value follow, as in `-c defaults.agent=plan`.
+_SETTING: Final = re.compile(r"[a-z_]+(\.[^\s=]+)+=.*", re.DOTALL)
+
+
+def config_sources(args: argparse.Namespace) -> ConfigSources:
+    """Return the sources that the flags select; a command without one of the flags does not have its attribute."""
+    return ConfigSources(
+        path=args.config,
+        env=os.environ,
+        settings=tuple(cast("list[str]", getattr(args, "set", []))),
+        profile_file=cast("str | None", getattr(args, "profile_file", None)) or "",
+        cwd=Path(cast("str | Path", getattr(args, "cwd", "."))).expanduser(),
+        trusts=bool(getattr(args, "trust", False)),
+    )
+
+
+def load_user_config(args: argparse.Namespace) -> Config:
+    """Return the configuration, and print what of it is ignored. It blocks. Raises `ConfigError`."""
+    loaded = load_sources(config_sources(args))
+    config = loaded.config()
+    for line in config_warnings(loaded):
+        print_error(escape_control_chars(line))
+    return config
+
+
+def config_warnings(loaded: LoadedConfig) -> list[str]:
+    """Return what a user should know about the sources: ignored keys and files, and variables that do not exist."""
+    lines = [*unknown_variables(os.environ), *report_ignored(list(loaded.ignored))]
+    if loaded.untrusted:
+        lines.append(
+            f"Ignored {loaded.untrusted}, but for rules that deny or ask: project not trusted. Next: engine permissions trust"
+        )
+    return lines
+
+
+def split_continue(arguments: Sequence[str]) -> list[str]:
+    """Replace `-c` by `--set` where a key and a value follow."""
+    following = [*arguments[1:], ""]
+    return [
+        "--set" if word == "-c" and _SETTING.fullmatch(after) else word
+        for word, after in zip(arguments, following, strict=True)
+    ]
