@@ -14,6 +14,7 @@ import attrs
 from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import find_spec, parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.flags.config_flags import split_continue
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
@@ -68,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
 def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
     """Parse *arguments*. It blocks. Raises `SystemExit`, `ConfigError`, `StoreError`."""
-    args = parse_arguments("serve", arguments)
+    args = parse_arguments("serve", split_continue(arguments))
     if args.stdio:
         _check_stdio(args, manager)
     permissions = permission_choice(args)

@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 from engine.config.config import Config, suggest_names
-from engine.core.errors import ConfigError, EngineError
+from engine.core.errors import ConfigError
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.build_config import build_config
@@ -79,12 +79,12 @@ class LoadedConfig:
 
 
 def load_sources(sources: ConfigSources) -> LoadedConfig:
-    """Read all sources. It blocks. Raises `ConfigError`."""
+    """Read all sources. It blocks. Raises `ConfigError`, and `StoreError` if the list of trusted projects can't be read."""
     documents = user_documents(sources.path, sources.env, sources.system)
     root = "" if sources.cwd is None else find_project_root(str(sources.cwd), home=str(sources.files.home))
     ignored: list[IgnoredKey] = []
     untrusted = ""
-    if root and (sources.trusts or _is_trusted(sources.files, root)):
+    if root and (sources.trusts or sources.files.trust.is_trusted(root)):
         own, ignored = read_project_documents(str(sources.cwd), root, merge(documents).values)
         documents += own
     elif root:
@@ -97,13 +97,6 @@ def load_sources(sources: ConfigSources) -> LoadedConfig:
         *required_documents(sources.system),
     ]
     return LoadedConfig(merged=merge(documents), ignored=tuple(ignored), untrusted=untrusted, root=root)
-
-
-def _is_trusted(files: UserFiles, root: str) -> bool:
-    try:
-        return files.trust.is_trusted(root)
-    except EngineError as error:
-        raise ConfigError(f"can't tell whether {root} is trusted: {error}") from error
 
 
 def profile_document(sources: ConfigSources) -> ConfigDocument:

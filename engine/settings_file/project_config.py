@@ -28,6 +28,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "environment": "a project's file can't pass variables on to commands",
     "programs": "a project's file can't say what commands do",
 }
+_FILES: Final = ("instructions", "files")
 _YOURS: Final = "only your own configuration can set it"
 # From the widest on; landlock and auto confine the same commands.
 _CONFINEMENT: Final = ("off", "auto", "landlock", "bwrap")
@@ -101,19 +102,15 @@ def restrict_document(document: ConfigDocument, below: Mapping[str, object]) -> 
 
 def _judge(key: Key, value: object, below: Mapping[str, object]) -> tuple[str, object | None]:
     """Return why a value, or a part of it, does not count (empty: it does), and what counts of it; None: nothing."""
+    if _is_free(key):
+        return "", value
     match key:
-        case (section, *_) if section in _FREE:
-            return "", value
-        case ("permissions", "rules"):
-            return "", value
         case ("permissions", "profile"):
             return _stricter_profile(value, below)
         case ("sandbox", "backend" | "network"):
             return _stricter_sandbox(key[1], value, below)
-        case ("instructions", "files"):
-            return _files_inside(value)
         case ("instructions", *_):
-            return "", value
+            return _files_inside(value)
         case ("models", name, "same_as"):
             if name in table_in(below, "models") or info_of(name).price_input is not None:
                 return "a project's file can give a name of its own to a model, but not change one", None
@@ -122,6 +119,11 @@ def _judge(key: Key, value: object, below: Mapping[str, object]) -> tuple[str, o
             return _judge_agent(name, rest[0] if rest else "", value, below)
         case _:
             return _REASONS.get(key[0], _YOURS), None
+
+
+def _is_free(key: Key) -> bool:
+    """Return whether a project may set a key as it likes; the policy sees to it that its rules widen nothing."""
+    return key[0] in _FREE or key == ("permissions", "rules") or (key[0] == "instructions" and key != _FILES)
 
 
 def _stricter_profile(value: object, below: Mapping[str, object]) -> tuple[str, object | None]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, CWD, JSON
+from engine.cli.command_table.shared_flags import CONFIG_FLAGS, CWD, JSON
 
 AGENTS: Final = CommandSpec(
     name="agents",
@@ -23,7 +23,7 @@ AGENTS: Final = CommandSpec(
             (
                 CWD,
                 Flag(names=("--trust",), help="include the project's agents, as if it were trusted"),
-                CONFIG,
+                *CONFIG_FLAGS,
                 JSON,
             ),
         ),

@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, CWD, JSON
+from engine.cli.command_table.shared_flags import CONFIG_FLAGS, CWD, JSON
 from engine.permission.rules.profiles import PROFILES
 
 _PROFILE: Final = Flag(
@@ -17,7 +17,7 @@ _PROFILE: Final = Flag(
     example="--profile read-only",
 )
 _CODES: Final = {0: "done", 1: "failed", 2: "wrong usage"}
-_RULE_FLAGS: Final = (FlagGroup("flags", (CWD, CONFIG, _PROFILE)),)
+_RULE_FLAGS: Final = (FlagGroup("flags", (CWD, *CONFIG_FLAGS, _PROFILE)),)
 _FOLDER: Final = Argument(
     name="folder",
     count="optional",
@@ -36,7 +36,7 @@ PERMISSIONS: Final = CommandSpec(
             help="list rules and grants",
             description="List the rules and the grants for a project, with where each comes from.",
             run="engine.cli.permissions:list_main",
-            groups=(FlagGroup("flags", (CWD, CONFIG, _PROFILE, JSON)),),
+            groups=(FlagGroup("flags", (CWD, *CONFIG_FLAGS, _PROFILE, JSON)),),
             exit_codes=_CODES,
             examples=(("permissions", "show the rules of this folder"),),
         ),

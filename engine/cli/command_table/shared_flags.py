@@ -27,7 +27,7 @@ SETTING: Final = Flag(
 PROFILE_FILE: Final = Flag(
     names=("--profile-file",),
     value="NAME",
-    help="read profiles/NAME.toml beside your configuration",
+    help="read profiles/NAME.toml in the configuration folder",
     detail="It is stronger than your file and a project's, and weaker than ENGINE_ variables and -c.",
     example="--profile-file work",
 )
