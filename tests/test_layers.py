@@ -80,6 +80,7 @@ LAYERS = (
     "control",
     "client",
     "cli.terminal",
+    "cli.problems",
     "cli.text",
     "cli.flags",
     "cli.task",

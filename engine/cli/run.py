@@ -19,6 +19,8 @@ from engine.cli.flags.config_flags import split_continue
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
+from engine.cli.problems.raised import problem_of_error
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
 from engine.cli.run_options import Options, OutputOptions
 from engine.cli.run_session import run_task
@@ -31,7 +33,7 @@ from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import print_text
 from engine.cli.turn.run_record import OutputMode, failure_record
-from engine.core.errors import ConfigError, EngineError, JournalCorrupt, MissingKey, SessionElsewhere, StoreError
+from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
 from engine.core.settings import Limits
 from engine.process.own_environment import hide_own_secrets
 from engine.process.redact import secrets_in
@@ -40,21 +42,18 @@ from engine.session.validation import secrets_of
 from engine.store.memory import MEMORY
 from engine.tools.tool import Tool
 
-_WITHOUT_STORE: Final = "(`--ephemeral` runs without saving the session)"
-_HINTS: Final[Mapping[type[EngineError], str]] = {
-    MissingKey: "Next: `engine models` shows which models work here, and what the others need\n"
-    "Or a local model, without a key: engine run --model local:FILE.gguf TASK",
-    SessionElsewhere: "(--fork continues in a copy of the session)",
-    StoreError: _WITHOUT_STORE,
-    JournalCorrupt: _WITHOUT_STORE,
-}
+_WITHOUT_STORE: Final = "Next: --ephemeral runs without saving the session"
+_HINTS: Final[Mapping[type[EngineError], str]] = {StoreError: _WITHOUT_STORE, JournalCorrupt: _WITHOUT_STORE}
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
+    around = Surroundings(env=os.environ)
 
     def run() -> int:
+        nonlocal around
         options = parse(arguments)
+        around = options.surroundings
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         secrets = secrets_of(options.model.config)
         hide_own_secrets(secrets)
@@ -63,12 +62,17 @@ def main(arguments: list[str]) -> int:
         with debug_log(output.debug_log, secrets_in(os.environ, secrets), to_stderr=output.verbosity > 1):
             return trio.run(run_task, options, _tools(options))
 
-    def print_record(message: str, code: int) -> None:
-        print_text(f"{json.dumps(failure_record(message, code))}\n")
+    def explain(error: EngineError) -> Sequence[str]:
+        found = problem_of_error(error, around)
+        return () if found is None else (*found[1].lines(),)
+
+    def print_record(error: EngineError, code: int) -> None:
+        record = failure_record(str(error), code, problem_of_error(error, around))
+        print_text(f"{json.dumps(record)}\n")
 
     if _wants_json(arguments):
-        return run_command("run", run, hints=_HINTS, on_error=print_record)
-    return run_command("run", run, hints=_HINTS)
+        return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
+    return run_command("run", run, hints=_HINTS, explain=explain)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

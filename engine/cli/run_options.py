@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,13 @@ import attrs
 
 from engine.cli.flags.model_flags import ModelChoice
 from engine.cli.flags.permission_flags import PermissionChoice
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.turn.run_record import OutputMode
 from engine.core.settings import Limits
 from engine.prompt.layers import PromptLayers
+from engine.store.memory import MEMORY
 
 if TYPE_CHECKING:
     from engine.session.structured_output import OutputSpec
@@ -71,3 +74,16 @@ class Options:
     has_snapshots: bool
     max_wait: float | None
     schema: OutputSpec | None
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the words about a failure need besides its facts."""
+        parts = () if self.input is None else self.input.parts
+        return Surroundings(
+            env=os.environ,
+            config=self.model.config,
+            files=[(part.path, part.size) for part in parts],
+            place=self.place,
+            is_saved=self.place != MEMORY,
+            limits=self.limits,
+        )

@@ -68,6 +68,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         request_notes=RequestNotes() if options.output.verbosity else None,
                         answer_file=options.output.file,
                         task_input=options.input or TaskInput(text=""),
+                        surroundings=options.surroundings,
                     )
                     return await view.run(_turn(session, options), signals)
     finally:

@@ -7,13 +7,12 @@ carries its facts as attributes.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Literal, get_args
+from typing import ClassVar, Literal
 
 import attrs
 
 from engine.core.value_base import Value
 
-# What failed, for programs: `ErrorInfo.code`.
 ErrorCode = Literal[
     "key_rejected",
     "not_allowed",
@@ -42,7 +41,6 @@ ErrorCode = Literal[
     "deadline",
     "internal",
 ]
-ERROR_CODES: Final[tuple[ErrorCode, ...]] = get_args(ErrorCode)
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -84,7 +82,11 @@ class UnknownModel(ConfigError):
 
 
 class MissingKey(ConfigError):
-    """There is no key, or no other credential, for a model's host."""
+    """There is no key, or no other credential, for a model's host; `host` is its name, empty if it is not known."""
+
+    def __init__(self, message: str, *, host: str = "") -> None:
+        super().__init__(message)
+        self.host = host
 
 
 class ProviderError(EngineError):
@@ -390,7 +392,11 @@ class UndoIncomplete(SessionError):
 
 
 class StoreError(EngineError):
-    """The store could not write or read."""
+    """The store could not write or read; `is_full`: the disk has no space left."""
+
+    def __init__(self, message: str = "", *, is_full: bool = False) -> None:
+        super().__init__(message)
+        self.is_full = is_full
 
 
 class StoreCorrupt(StoreError):

@@ -196,7 +196,8 @@ class DatabaseStore(TableQueries):
         in_time = await self._writer.aclose(CLOSE_TIMEOUT)
         if not in_time or self._sink.unwritten:
             raise StoreError(
-                f"the store {self._sink.connection.name} could not be written to its end: {self._close_error()}"
+                f"the store {self._sink.connection.name} could not be written to its end: {self._close_error()}",
+                is_full=self._is_full,
             )
 
     # -- importing, retention --------------------------------------------------------------
@@ -403,8 +404,14 @@ class DatabaseStore(TableQueries):
             return error
         # A new one for each caller: one exception raised in many tasks would collect all their tracebacks.
         return StoreError(
-            str(self._sink.last_error or f"the store {self._sink.connection.name} has not written the event")
+            str(self._sink.last_error or f"the store {self._sink.connection.name} has not written the event"),
+            is_full=self._is_full,
         )
+
+    @property
+    def _is_full(self) -> bool:
+        error = self._sink.last_error
+        return isinstance(error, StoreError) and error.is_full
 
 
 def _check_id(session_id: SessionId) -> None:

@@ -156,7 +156,7 @@ def test_ctrl_c_ends_a_sub_agents_processes(engine: Start) -> None:
     await_sleepers(sleeper, 2)
     command.process.send_signal(signal.SIGINT)
     assert command.wait() == 130
-    assert "nothing left running" in command.output
+    assert "No processes left." in command.output
     assert sleepers(sleeper) == []
 
 

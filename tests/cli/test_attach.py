@@ -31,7 +31,7 @@ def test_prompt_is_watched_to_the_end(engine: Start, server: Command, runtime: s
     command = engine("attach", "--prompt", "hello", XDG_RUNTIME_DIR=runtime)
     assert command.wait() == 0
     assert "Hello, wörld.\nTwo lines." in command.output
-    assert "completed in" in command.output
+    assert "Done in" in command.output
     again = engine("attach", XDG_RUNTIME_DIR=runtime)
     assert again.wait() == 0
     assert "is idle; 2 messages" in again.output
@@ -54,7 +54,7 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     second.type("y\n")
     third.read_until("· Allowed once: bash touch there; by terminal; asked by the rule 'ask * *'")
     # It joined a turn that ran, and does not know how long.
-    second.read_until("completed: 2 steps")
+    second.read_until("Done · 2 requests")
     second.type("\x03")
     assert second.wait() == 0
     assert "detached" in second.output
@@ -73,7 +73,7 @@ def test_message_after_a_killed_server_begins_a_turn(engine: Start, server: Comm
     successor.read_until("Ctrl-C ends it")
     working.read_until("its turn was interrupted")
     working.type("go on\n")
-    working.read_until("completed in")
+    working.read_until("Done in")
     assert "not sent" not in working.output
     assert "the engine's process ended" in working.output
 

@@ -134,7 +134,7 @@ def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Pa
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
     assert command.wait() == 1
     assert command.output.startswith(f"engine run: the store {damaged}")
-    assert "`--ephemeral` runs without saving the session" in command.output
+    assert "--ephemeral runs without saving the session" in command.output
     assert "heard" not in command.output
     assert damaged.read_text() == "no database, this"
 
@@ -144,8 +144,8 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     first.read_until("word word")
     second = engine("run", "-c", "hello")
     assert second.wait() == 11
-    assert re.search(r"engine run: session ses_\w+ is open in another engine \(process \d+ on ", second.output)
-    assert second.output.endswith("(--fork continues in a copy of the session)\n")
+    assert re.search(r"engine run: Session ses_\w+ is open in process \d+\nNext: engine attach ses_", second.output)
+    assert second.output.endswith("or: --fork continues in a copy\n")
     first.send(signal.SIGINT)
     first.wait()
     with closing(sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db")) as connection:

@@ -143,7 +143,7 @@ def test_rate_limit_beyond_max_wait_ends_at_once(quick: Quick) -> None:
     assert began + 3_500 < record["reset_at"] < began + 3_700
     # A wait within the limit is made.
     ended = quick("run", "limited 0.2", "--max-wait", "0.5")
-    assert (ended.code, b"trying again in 0.20 s (retry 1)" in ended.stderr) == (7, True)
+    assert (ended.code, b"; retry 1 of 5 in 0.20 s" in ended.stderr) == (7, True)
 
 
 # ---- what is reported ------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def test_quiet_run_prints_the_answer_only(host: str, tmp_path: Path) -> None:
 def test_quiet_run_still_says_why_it_failed(host: str, tmp_path: Path) -> None:
     done = separate(host, tmp_path, "refused", "-q")
     assert done.returncode == 6
-    assert "auth failed" in done.stderr
+    assert "rejected the key in ANTHROPIC_API_KEY" in done.stderr
 
 
 def test_answer_goes_to_a_file_as_well(host: str, tmp_path: Path) -> None:

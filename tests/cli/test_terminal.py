@@ -63,7 +63,7 @@ def test_rejecting_stops_the_turn(engine: Start, tmp_path: Path) -> None:
     command.type("r\n")
     assert command.wait() == 3
     assert "denied: Rejected by the user." in command.output
-    assert "permission rejected" in command.output
+    assert "Permission rejected" in command.output
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -193,7 +193,7 @@ def test_ctrl_c_withdraws_a_tool_question(engine: Start) -> None:
     command.type("\x03")
     assert command.wait() == 130
     assert "\r\n  Withdrawn, as its call has ended.\r\n" in command.output
-    assert "1 call settled (1 aborted), nothing left running" in command.output
+    assert "1 tool call stopped. No processes left." in command.output
 
 
 def test_ctrl_d_declines_tool_questions(engine: Start) -> None:
@@ -238,7 +238,7 @@ def test_ctrl_c_during_a_command(engine: Start) -> None:
     await_sleepers(sleeper, 3)
     command.type("\x03")
     assert command.wait() == 130
-    assert "· cancelled: 2 calls settled (1 aborted, 1 not executed), nothing left running\r\n" in command.output
+    assert "· Cancelled. 2 tool calls stopped. No processes left.\r\n" in command.output
     assert sleepers(sleeper) == []
 
 
@@ -248,7 +248,7 @@ def test_ctrl_c_withdraws_a_permission_question(engine: Start, tmp_path: Path) -
     command.type("\x03")
     assert command.wait() == 130
     assert "\r\n· Withdrawn, as its call has ended: " in command.output
-    assert "2 calls settled (2 not executed), nothing left running" in command.output
+    assert "2 tool calls stopped. No processes left." in command.output
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -322,8 +322,7 @@ def test_user_chooses_recovery_when_the_model_fails(engine: Start) -> None:
     command = engine("run", "unless sonnet", terminal=True)
     command.read_until("or a model name: ")
     assert "Model anthropic/claude-sonnet-5-5 failed:" in command.output
-    assert "enough for today" in command.output
-    assert "Limit resets at " in command.output
+    assert "Rate limited by Anthropic until " in command.output
     command.type("nobody/knows\n")
     command.read_until("no host for the model name 'nobody/knows'")
     command.read_until("or a model name: ")
@@ -337,7 +336,7 @@ def test_or_that_it_is_enough(engine: Start) -> None:
     command.read_until("or a model name: ")
     command.type("s\n")
     assert command.wait() == 7
-    assert "rate limited" in command.output
+    assert "· Rate limited by Anthropic until " in command.output
 
 
 def test_waiting_may_be_cut_short_by_enter(engine: Start) -> None:

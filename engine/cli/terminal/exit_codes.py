@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -97,7 +97,8 @@ def run_command(
     run: Callable[[], int],
     *,
     hints: Mapping[type[EngineError], str] = NO_HINTS,
-    on_error: Callable[[str, int], None] = lambda _message, _code: None,
+    explain: Callable[[EngineError], Sequence[str]] = lambda _error: (),
+    on_error: Callable[[EngineError, int], None] = lambda _error, _code: None,
 ) -> int:
     """Run the command *name*, report its errors on standard error, and return the exit code.
 
@@ -105,7 +106,8 @@ def run_command(
         name: the command, without `engine`.
         run: parses the arguments and does the work.
         hints: a further line for some errors.
-        on_error: gets the message and the exit code of an error as well.
+        explain: returns the lines about an error, in place of its own message and the hints; none: they stand.
+        on_error: gets the error and the exit code as well.
     """
     try:
         return run()
@@ -115,8 +117,10 @@ def run_command(
         code = _error_code(error)
         if code is None:
             raise
-        _report(name, error, hints)
-        on_error(str(error), code)
+        lines = explain(error) or [*str(error).splitlines(), *_hints_of(error, hints)]
+        # A message may quote a file or a database: neither may control the terminal.
+        print_error(f"engine {name}: " + "\n".join(one_line(line, _MAX_LINE_CHARS) for line in lines))
+        on_error(error, code)
         return code
 
 
@@ -135,8 +139,7 @@ def _error_code(error: EngineError) -> int | None:
             return None
 
 
-def _report(name: str, error: EngineError, hints: Mapping[type[EngineError], str]) -> None:
-    # A message may quote a file or a database: neither may control the terminal.
-    lines = [one_line(line, _MAX_LINE_CHARS) for line in str(error).splitlines()]
-    lines += [hint for kind, hint in hints.items() if isinstance(error, kind)]
-    print_error(f"engine {name}: " + "\n".join(lines))
+def _hints_of(error: EngineError, hints: Mapping[type[EngineError], str]) -> Iterator[str]:
+    for kind, hint in hints.items():
+        if isinstance(error, kind):
+            yield from hint.splitlines()

@@ -117,6 +117,12 @@ def clock_time(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
+def clock_minute(moment: float) -> str:
+    """Format a moment, in seconds since the epoch, as local time to the minute; with its date if that is another day."""
+    form = "%H:%M" if abs(moment - time.time()) < 12 * 3600 else "%Y-%m-%d %H:%M"
+    return time.strftime(form, time.localtime(moment))
+
+
 def stdout_width() -> int:
     """Return how many characters a line on standard output may have."""
     is_terminal = sys.stdout is not None and sys.stdout.isatty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.questions.call_arguments import requester_of
 from engine.cli.questions.permission_view import PermissionView, choice_lines
 from engine.cli.terminal.terminal_text import Symbols, clock_time, duration, escape_control_chars, escape_on_one_line
@@ -48,9 +49,12 @@ def requester_line(request: OpenQuestion, task_arguments: str) -> str:
 
 def recovery_question(request: RecoveryAsked, symbols: Symbols) -> str:
     """Return the question what to do about a model that failed."""
+    # Imported here: hardly any turn needs it.
+    from engine.cli.problems.problem import recovery_line
+
     lines = [f"{symbols.running} Model {escape_control_chars(request.model)} failed:"]
-    lines.append(f"    {escape_control_chars(request.message)}")
-    if request.reset_at is not None:
+    lines.append(f"    {escape_control_chars(recovery_line(request, Surroundings()))}")
+    if request.reset_at is not None and request.failure is None:
         left = duration(max(0.0, request.reset_at - time.time()))
         lines.append(f"    Limit resets at {clock_time(request.reset_at)} (in {left})")
     return _text(lines)

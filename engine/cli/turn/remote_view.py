@@ -9,6 +9,8 @@ from typing import Final, final
 import attrs
 import trio
 
+from engine.cli.problems.problem import problem_of_result
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
@@ -209,11 +211,13 @@ class RemoteView:
         self._turn_id = None
         result = event.result
         if result.stop_reason == "aborted":
-            line = f"cancelled: {self._tally.states or 'no call was made'}"
+            self._note(f"Cancelled. Tool calls: {self._tally.states or 'none'}.")
         else:
+            problem = problem_of_result(result, Surroundings())
+            for line in problem.lines() if problem is not None else ():
+                self._note(line)
             seconds = None if self._started is None else time.monotonic() - self._started
-            line = closing_line(result, self._tally, seconds)
-        self._note(line)
+            self._note(closing_line(result, self._tally, seconds))
         if not self._stays:
             self._code = exit_code(result, None)
 

@@ -14,6 +14,7 @@ from typing import Final, assert_never, cast
 
 import attrs
 
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
@@ -27,14 +28,14 @@ _MIN_WIDTH: Final = 20
 
 # Reasons for another step that the user should see; the others are ordinary.
 CONTINUED: Final[Mapping[ev.ContinueReason, str]] = {
-    "overflow_prune_retry": "the context was full; old results were cleared",
-    "reactive_compact_retry": "retrying",
-    "output_escalate": "the answer was cut off; retrying with a higher output limit",
-    "output_recover": "the answer was cut off; asking for the rest",
-    "resume_after_break": "the connection broke; continuing from what was done",
-    "empty_retry": "the answer was empty; asking again",
-    "signature_retry": "the provider rejected earlier reasoning; retrying without it",
-    "model_fallback": "continuing with the next model",
+    "overflow_prune_retry": "The context was full. Old results were cleared.",
+    "reactive_compact_retry": "Retrying.",
+    "output_escalate": "Answer cut off. Retrying with a higher output limit.",
+    "output_recover": "Answer cut off. Asking for the rest.",
+    "resume_after_break": "Connection lost. Continuing from the saved part.",
+    "empty_retry": "Empty answer. Asking again.",
+    "signature_retry": "The provider rejected earlier reasoning. Retrying without it.",
+    "model_fallback": "Continuing with the next model.",
 }
 
 
@@ -67,6 +68,7 @@ class Renderer:
         plain: a line reports that a call is running; otherwise `status` does.
         shows_text: the model's text is among the lines.
         palette: paints the symbols of calls.
+        surroundings: what the words about a failure need besides its facts.
     """
 
     symbols: Symbols = UNICODE
@@ -75,6 +77,7 @@ class Renderer:
     plain: bool = True
     shows_text: bool = True
     palette: Palette = Palette()
+    surroundings: Surroundings = Surroundings()
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
     _permissions: dict[RequestId, ev.PermissionAsked] = attrs.field(
@@ -116,7 +119,7 @@ class Renderer:
                 | ev.PromptUpdated()
                 | ev.Notice()
             ):
-                return self._note(_event_note(event))
+                return self._note(_event_note(event, self.surroundings))
             case ev.HistoryReplaced() | ev.CompactionStarted() | ev.CompactionEnded():
                 from engine.cli.turn.compaction_notices import compaction_note
 
@@ -201,7 +204,7 @@ class Renderer:
                 if event.part_id not in self._shown_parts:
                     return ""
                 self._shown_parts.discard(event.part_id)
-                return self._note("retrying; ignore the partial answer above")
+                return self._note("Retrying; ignore the partial answer above.")
             case ev.PartStarted():
                 return ""
             case _:
@@ -299,7 +302,7 @@ class Renderer:
     def _resync(self, event: Resync) -> str:
         for question in event.open_questions:
             self.feed(question)
-        return self._note("the output above may be incomplete")
+        return self._note("The output above may be incomplete.")
 
     def _permission(self, event: ev.PermissionAsked | ev.PermissionAnswered) -> str:
         """Return the line about an answer; the question itself is shown by whoever can answer it."""
@@ -357,14 +360,17 @@ def _event_note(
     | ev.DoomDetected
     | ev.PromptUpdated
     | ev.Notice,
+    surroundings: Surroundings,
 ) -> str:
     """Return the note about an event; often none."""
     match event:
         case ev.LoopContinued():
             return CONTINUED.get(event.reason, "")
         case ev.RetryScheduled():
-            wait = duration(event.next_at - event.time)
-            return f"{event.message}; trying again in {wait} (retry {event.attempt})"
+            # Imported here: hardly any turn needs it.
+            from engine.cli.problems.problem import retry_line
+
+            return retry_line(event, surroundings)
         case ev.ModelSwitched():
             return f"from the next turn on, the model is {event.model}{_by(event.by)}"
         case ev.SessionConfigured():

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
+from engine.cli.problems.problem import ProblemText, problem_of_result
+from engine.cli.problems.surroundings import Surroundings
 from engine.core import events as ev
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import Settlement, Usage
@@ -33,6 +35,7 @@ class RunRecord:
     """
 
     _session_id: SessionId
+    _surroundings: Surroundings = Surroundings()
     turn_id: str = attrs.field(default="", init=False)
     _tools: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _calls: Counter[str] = attrs.field(factory=Counter[str], init=False)
@@ -98,7 +101,7 @@ class RunRecord:
             "denied": self._denied,
             "left_running": list(left_running),
             "reset_at": result.reset_at,
-            "error": _error(result),
+            "error": _error(result, self._surroundings),
         }
 
     def _settle(self, call_id: CallId, settlement: Settlement) -> None:
@@ -124,8 +127,15 @@ class RunRecord:
         }
 
 
-def failure_record(message: str, exit_code: int) -> dict[str, object]:
-    """Return the record of a run that sent nothing: a wrong flag, say."""
+def failure_record(message: str, exit_code: int, known: tuple[str, ProblemText] | None) -> dict[str, object]:
+    """Return the record of a run that sent nothing: a wrong flag, say.
+
+    Args:
+        message: the error.
+        exit_code: the exit code.
+        known: its code and what the user reads; None: it is wrong usage.
+    """
+    code, problem = known or ("usage", ProblemText(message))
     return {
         "type": "result",
         "schema": SCHEMA,
@@ -136,7 +146,13 @@ def failure_record(message: str, exit_code: int) -> dict[str, object]:
         "detail": message,
         "text": "",
         "output": None,
-        "error": {"code": "usage", "message": message},
+        "error": {
+            "code": code,
+            "http_status": None,
+            "message": problem.what,
+            "next": problem.next[0] if problem.next else None,
+            "request_id": None,
+        },
     }
 
 
@@ -214,7 +230,15 @@ def _facts(settlement: Settlement) -> Mapping[str, object]:
     return cast("dict[str, object]", facts) if isinstance(facts, dict) else {}
 
 
-def _error(result: ev.TurnResult) -> dict[str, object] | None:
-    if result.stop_reason in {"completed", "aborted"}:
+def _error(result: ev.TurnResult, surroundings: Surroundings) -> dict[str, object] | None:
+    problem = problem_of_result(result, surroundings)
+    if problem is None:
         return None
-    return {"code": result.stop_reason, "message": result.detail}
+    info = result.failure
+    return {
+        "code": result.stop_reason if info is None else info.code,
+        "http_status": None if info is None else info.http_status,
+        "message": problem.what,
+        "next": problem.next[0] if problem.next else None,
+        "request_id": (info.request_id or None) if info is not None else None,
+    }

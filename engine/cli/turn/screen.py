@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import Symbols, symbols_for
 from engine.cli.turn.render import Margins, Renderer
@@ -21,7 +22,13 @@ class Screen:
 
     @classmethod
     def on(
-        cls, output: Output, *, margins: Margins | None = None, plain: bool = False, shows_text: bool = True
+        cls,
+        output: Output,
+        *,
+        margins: Margins | None = None,
+        plain: bool = False,
+        shows_text: bool = True,
+        surroundings: Surroundings | None = None,
     ) -> Screen:
         """Return a screen for *output*; a *plain* one never rewrites a line."""
         renderer = Renderer(
@@ -31,6 +38,7 @@ class Screen:
             plain=plain or not output.has_status,
             shows_text=shows_text,
             palette=output.palette,
+            surroundings=surroundings or Surroundings(),
         )
         return cls(output, renderer)
 

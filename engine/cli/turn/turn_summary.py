@@ -3,45 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
 
 from engine.cli.terminal.exit_codes import STOP_CODES
-from engine.cli.terminal.terminal_text import duration, escape_control_chars
-from engine.core.events import CallAnnounced, CallSettled, Durable, Live, StopReason, TurnResult, TurnStarted
+from engine.cli.terminal.terminal_text import duration
+from engine.core.events import CallAnnounced, CallSettled, Durable, Live, TurnResult, TurnStarted
 from engine.core.ids import CallId, SessionId
 from engine.core.messages import Settlement, Usage
 from engine.journal.state import Resync
 from engine.tools.shell_environment import is_of_hook, marker
 from engine.tools.tool_text import counted
 
-# What the user can do about each stop reason; the result itself says what happened.
-ADVICE: Final[Mapping[StopReason, str]] = {
-    "completed": "",
-    "aborted": "",
-    "step_limit": "Run it again with a higher --max-steps.",
-    "token_budget": "Give it a smaller task, or a larger budget.",
-    "diminishing": "It made no more progress; describe the task more precisely.",
-    "cost_limit": "Give it a smaller task, or a larger budget.",
-    "deadline": "Run it again with a higher --max-seconds.",
-    "hook_stopped": "One of your hooks stopped it.",
-    "stop_hook_limit": "One of your stop hooks sent it back too often.",
-    "blocking_limit": "Start a new session, or give it a smaller task.",
-    "prompt_too_long": "Give it a smaller task, or a model with a larger window.",
-    "compaction_ineffective": "Give it a smaller task, or a model with a larger window.",
-    "output_limit": "Ask for a shorter answer.",
-    "incomplete": "Run it again.",
-    "refusal": "Rephrase the task.",
-    "content_filter": "Rephrase the task.",
-    "rate_limited": "Wait, then run it again.",
-    "auth_failed": "Check the API key of the model's provider.",
-    "provider_error": "Run it again later, or with another --model.",
-    "doom_loop": "Describe the task more precisely.",
-    "permission_rejected": "",
-    "internal_error": "This is a bug in the engine; please report it.",
-}
 _STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not executed", "would not stop")
 
 
@@ -85,11 +60,19 @@ class Tally:
 
     @property
     def cancelled(self) -> str:
-        """How the calls that were open at the cancel ended."""
+        """How the calls that were open at the cancel ended, as sentences."""
         settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
         if not settled:  # the cancel came while the model was streaming
-            return "no call was open"
-        return f"{counted(len(settled), 'call')} settled ({_states(settled)})"
+            return "No tool call was running."
+        counts = Counter(map(state_of, settled))
+        stopped, unstopped = counts["aborted"] + counts["not executed"], counts["would not stop"]
+        finished = len(settled) - stopped - unstopped
+        sentences = (
+            f"{counted(count, 'tool call')} {how}."
+            for count, how in ((stopped, "stopped"), (finished, "finished"), (unstopped, "would not stop"))
+            if count
+        )
+        return " ".join(sentences)
 
 
 def _states(settlements: Iterable[Settlement]) -> str:
@@ -110,22 +93,25 @@ def state_of(settlement: Settlement) -> str:
 
 
 def closing_line(result: TurnResult, tally: Tally, seconds: float | None) -> str:
-    """Return the last line about a turn that was not cancelled; None: nobody measured how long it took."""
+    """Return how long a turn took and what it used; *seconds* None: it is not known how long it took."""
+    took = "" if seconds is None else duration(seconds)
+    if result.stop_reason == "completed":
+        begin = f"Done in {took}" if took else "Done"
+    else:
+        begin = f"Stopped after {took}" if took else "Stopped"
     used = [
-        counted(result.steps, "step"),
-        counted(len(tally.settled), "call"),
+        counted(result.steps, "request"),
+        counted(len(tally.settled), "tool call"),
         counted(result.usage.total, "token") + _from_cache(result.usage),
         # Local models and unknown prices cost nothing that could be shown.
-        *([f"${result.cost:.4f}"] if result.cost else []),
+        *([f"${_money(result.cost)}"] if result.cost else []),
     ]
-    if result.stop_reason == "completed":
-        return f"completed{'' if seconds is None else f' in {duration(seconds)}'}: {', '.join(used)}"
-    reason = result.stop_reason.replace("_", " ")
-    # A provider's message may hold anything, even escape sequences for a terminal.
-    detail = escape_control_chars(result.detail).rstrip(". ")
-    happened = f"{reason}: {detail}." if detail else f"{reason}."
-    line = f"stopped{'' if seconds is None else f' after {duration(seconds)}'} ({', '.join(used)}): {happened}"
-    return f"{line} {ADVICE[result.stop_reason]}".rstrip()
+    return " · ".join((begin, *used))
+
+
+def _money(dollars: float) -> str:
+    # A single answer often costs less than a cent.
+    return f"{dollars:.2f}" if dollars >= 0.1 else f"{dollars:.4f}"
 
 
 def _from_cache(usage: Usage) -> str:

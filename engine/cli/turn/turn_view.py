@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
+from engine.cli.problems.problem import problem_of_result
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.debug_log import log_event
 from engine.cli.terminal.exit_codes import BROKEN_PIPE, DONE, NO_FIT, OUTPUT_FAILED, WITHHELD
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 # After a cancel, a reader that has stopped reading delays the exit by at most this.
 _MAX_DRAIN_SECONDS: Final = 1.0
+_UNSEEN_PROCESSES: Final = "docs/explanation/cancelling.md#what-is-not-promised"
 # The turn is over by then, but the request for the session's title may have just been sent.
 _MAX_TITLE_SECONDS: Final = 5.0
 
@@ -59,6 +62,7 @@ class TurnView:
         request_notes: make a line for each request; None: there are none.
         answer_file: the file that gets the answer, or the record, as well.
         task_input: what the prompt consists of, for the record.
+        surroundings: what the words about a failure need besides its facts.
     """
 
     _session: Session
@@ -70,6 +74,7 @@ class TurnView:
     request_notes: RequestNotes | None = attrs.field(default=None, kw_only=True)
     answer_file: Path | None = attrs.field(default=None, kw_only=True)
     task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
+    surroundings: Surroundings = attrs.field(factory=Surroundings, kw_only=True)
     _record: RunRecord = attrs.field(init=False)
     _screen: Screen = attrs.field(init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
@@ -81,8 +86,8 @@ class TurnView:
     _final_write: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._screen = Screen.on(self._output.notes, shows_text=self._output.shows_text)
-        self._record = RunRecord(self._session.id)
+        self._screen = Screen.on(self._output.notes, shows_text=self._output.shows_text, surroundings=self.surroundings)
+        self._record = RunRecord(self._session.id, self.surroundings)
 
     async def run(self, turn: Turn, signals: AsyncIterator[int]) -> int:
         """Show *turn* to its end and print the summary; return the exit code. Always a checkpoint."""
@@ -206,22 +211,24 @@ class TurnView:
     def _last_lines(self, result: ev.TurnResult, orphans: Sequence[ProcessId]) -> Iterator[str]:
         leftover = _leftover(orphans)
         if result.stop_reason == "aborted":
-            yield ", ".join(filter(None, (f"cancelled: {self._tally.cancelled}", leftover)))
+            yield f"Cancelled. {self._tally.cancelled} {leftover}"
         else:
+            problem = problem_of_result(result, self.surroundings)
+            yield from problem.lines() if problem is not None else ()
             yield closing_line(result, self._tally, time.monotonic() - self._started)
             if orphans:
                 yield leftover
         if not result.text and result.stop_reason == "completed" and self._output.mode == "text":
-            yield "the model gave no answer in text"
+            yield "The model gave no answer in text."
         # Scripts know how to continue; people at a terminal may not.
         if self._keyboard is not None and self.is_saved:
             flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
-            yield f"session {self._session.id}: `engine run {flag}` continues it"
+            yield f"Next: engine run {flag} (session {self._session.id})"
         if self._record.withheld and result.stop_reason != "aborted":
             yield from self._withheld_lines()
 
     def _withheld_lines(self) -> Iterator[str]:
-        yield f"{counted(self._record.withheld, 'tool call')} denied: there is no terminal to ask in"
+        yield f"{counted(self._record.withheld, 'tool call')} denied: no terminal to ask."
         flags = dict.fromkeys(str(call["allow_with"]) for call in self._record.denied if call["allow_with"])
         if flags:
             yield f"Next: {escape_control_chars(' '.join(flags))}"
@@ -252,11 +259,12 @@ class TurnView:
 
 
 def _leftover(orphans: Sequence[ProcessId]) -> str:
-    """Return what is still running, in words; empty if that can't be seen."""
+    """Return what is still running, as far as that was checked."""
     if orphans:
-        return f"still running: processes {', '.join(str(process.pid) for process in orphans)}"
-    # Elsewhere, a process that has left its session and its environment could not be seen.
-    return "nothing left running" if is_subreaper() else ""
+        return f"Still running: {', '.join(f'process {process.pid}' for process in orphans)}."
+    # As a subreaper this process is the parent of every orphan that descends from it. Elsewhere, a process that has left
+    # its session and its environment could not be seen.
+    return "No processes left." if is_subreaper() else f"No marked processes left ({_UNSEEN_PROCESSES})."
 
 
 def _is_here(folder: str) -> bool:

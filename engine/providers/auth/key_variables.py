@@ -72,7 +72,8 @@ def credential_of(host: Host, env: Mapping[str, str], auth_file: str = "") -> Cr
     raise MissingKey(
         f"no key for {host.name}: set the environment variable {variables}"
         if variables
-        else f"no key for {host.name}\nNext: engine auth add {host.name}"
+        else f"no key for {host.name}\nNext: engine auth add {host.name}",
+        host=host.name,
     )
 
 

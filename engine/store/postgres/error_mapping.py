@@ -58,7 +58,7 @@ def to_store_error(error: psycopg.Error, address: Address) -> StoreError:
         return DatabaseConnectionBroken(f"{name}: {why} ({summary})")
     why = _RETRY_LATER.get(code) or _RETRY_LATER.get(code[:2])
     if why is not None:
-        return TransientStoreError(f"{name}: {why} ({summary})")
+        return TransientStoreError(f"{name}: {why} ({summary})", is_full=code == "53100")
     if isinstance(error, psycopg.OperationalError) and not code:
         # Also if the server rejects the login: libpq reports that as text only.
         return DatabaseConnectionBroken(f"{name} can't be reached ({summary})")

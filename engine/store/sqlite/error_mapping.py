@@ -35,8 +35,10 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
         return StoreCorrupt(
             f"the store {path} is damaged ({error}): `engine sessions repair` puts what can be read into a new file"
         )
-    why = _TRANSIENT.get(sqlite3.SQLITE_FULL if code == sqlite3.SQLITE_IOERR and _is_full(path) else code)
-    return StoreError(f"the store {path} failed: {error}" if why is None else f"the store {path}: {why} ({error})")
+    is_full = code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path))
+    why = _TRANSIENT.get(sqlite3.SQLITE_FULL if is_full else code)
+    message = f"the store {path} failed: {error}" if why is None else f"the store {path}: {why} ({error})"
+    return StoreError(message, is_full=is_full)
 
 
 def _is_full(path: str) -> bool:

@@ -73,4 +73,5 @@ class SqliteWriterConnection:
             yield
         except sqlite3.Error as error:
             store_error = to_store_error(error, self.connections.path)
-            raise (TransientStoreError(str(store_error)) if is_transient(error) else store_error) from error
+            transient = TransientStoreError(str(store_error), is_full=store_error.is_full)
+            raise (transient if is_transient(error) else store_error) from error

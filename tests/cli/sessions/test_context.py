@@ -68,7 +68,7 @@ def test_where_it_is_off_nothing_is_summarised(engine: Start, config: str) -> No
     Path(config).write_text(f"[compaction]\nauto = false\n{CONFIG}")
     output = ended(start(engine, config, "long"))
     assert "summarised" not in output
-    assert "8 steps, 7 calls" in output
+    assert "8 requests · 7 tool calls" in output
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -80,7 +80,7 @@ def test_truncated_summary_leaves_the_history(engine: Start, config: str, tmp_pa
     output = ended(command, 130 if how is signal.SIGINT else -9)
     if how is signal.SIGINT:
         assert "· compaction cancelled: the history is unchanged\n" in output
-        assert "nothing left running" in output
+        assert "No processes left." in output
     before = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
     assert before["tokens"] > before["usable"]
     assert "summary" not in [share["kind"] for share in before["shares"]]

@@ -129,7 +129,7 @@ def test_model_text_cannot_control_the_terminal() -> None:
 )
 def test_discarded_text_is_reported(event: Event) -> None:
     assert render(*said("half an")[:2], event, *said("whole")) == (
-        "half an\n· retrying; ignore the partial answer above\nwhole\n"
+        "half an\n· Retrying; ignore the partial answer above.\nwhole\n"
     )
     assert render(*said("")[:1], event) == "", "nobody has seen it"
 
@@ -296,9 +296,9 @@ def admitted(mode: str) -> list[Event]:
     [
         (admitted("steer"), "· the model reads your message now\n"),
         (admitted("prompt"), ""),
-        ([RetryScheduled(attempt=2, message="overloaded", next_at=14, time=10)], "· overloaded; trying again in 4.0 s (retry 2)\n"),
+        ([RetryScheduled(attempt=2, message="overloaded", next_at=14, time=10)], "· overloaded; retry 2 in 4.0 s\n"),
         ([LoopContinued(reason="next_step", step=1)], ""),
-        ([LoopContinued(reason="resume_after_break", step=1)], "· the connection broke; continuing from what was done\n"),
+        ([LoopContinued(reason="resume_after_break", step=1)], "· Connection lost. Continuing from the saved part.\n"),
         ([DoomDetected(kind="repeat", action="nudge", detail="the same call 3 times")], "· going in circles: the same call 3 times\n"),
         ([updated(("instructions:/p/AGENTS.md", "/p/AGENTS.md"))], "· the prompt was updated: added /p/AGENTS.md\n"),
         ([updated(removed=("instructions:/p/a.md", "skills"))], "· the prompt was updated: removed /p/a.md, skills\n"),
@@ -332,7 +332,7 @@ def admitted(mode: str) -> list[Event]:
         ),
         ([HistoryReplaced(kind="restore", messages=())], "· the newest summary was undone: the full history is back\n"),
         ([HistoryReplaced(kind="fork", messages=())], ""),
-        ([Resync(session_id=SessionId("s"), epoch="e", seq=0, state=SessionState())], "· the output above may be incomplete\n"),
+        ([Resync(session_id=SessionId("s"), epoch="e", seq=0, state=SessionState())], "· The output above may be incomplete.\n"),
     ],
 )  # fmt: skip
 def test_notes(events: list[Event], text: str) -> None:

@@ -1,0 +1,127 @@
+"""From a failure to what the user reads: the row of its code in `SITUATIONS`, filled with its facts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from engine.cli.problems.facts import FACTS, FailureFacts
+from engine.cli.problems.situations import SITUATIONS
+from engine.cli.problems.surroundings import Surroundings
+from engine.cli.terminal.terminal_text import duration, one_line
+from engine.core.errors import ErrorInfo
+from engine.core.events import RecoveryAsked, RetryScheduled, TurnResult
+
+_FACT: Final = re.compile(r"\{(\w+)\}")
+_MAX_FACT_CHARS: Final = 400
+# A longer wait is shown by the time at which it ends.
+_LONG_WAIT_SECONDS: Final = 60
+
+
+@attrs.frozen
+class ProblemText:
+    """What happened, and what to do.
+
+    Attributes:
+        what: what happened, without a full stop.
+        next: what to do, one way each, the best first.
+    """
+
+    what: str
+    next: tuple[str, ...] = ()
+
+    def lines(self) -> Iterator[str]:
+        """Yield it as lines for a terminal."""
+        yield self.what
+        for number, way in enumerate(self.next):
+            yield f"{'or:' if number else 'Next:'} {way}"
+
+
+def problem_of(failure: FailureFacts, surroundings: Surroundings) -> ProblemText:
+    """Return what the user reads about *failure*. It may read files."""
+    situation = SITUATIONS[failure.code]
+
+    def fact(name: str) -> str:
+        return one_line(FACTS[name](failure, surroundings), _MAX_FACT_CHARS)
+
+    def fill(template: str) -> str:
+        return _FACT.sub(lambda match: fact(match[1]), template)
+
+    ways = (fill(way) for way in situation.next if all(map(fact, _FACT.findall(way))))
+    return ProblemText(fill(situation.what).removesuffix(": "), tuple(ways))
+
+
+def problem_of_result(result: TurnResult, surroundings: Surroundings, now: float | None = None) -> ProblemText | None:
+    """Return what the user reads about the end of a turn; None if it completed, or was cancelled."""
+    if result.stop_reason in {"completed", "aborted"}:
+        return None
+    info, code = result.failure, str(result.stop_reason)
+    if info is not None:
+        code = info.code
+    elif code not in SITUATIONS:  # a turn of an older engine
+        code = _BY_STOP_REASON[code]
+    if code == "rate_limited" and result.reset_at is None:
+        code = "rate_limited_open"
+    failure = FailureFacts(
+        code=code,
+        info=info or _limit_info(result, surroundings),
+        words=result.detail,
+        reset_at=result.reset_at,
+        now=time.time() if now is None else now,
+        is_saved=result.durable and surroundings.is_saved,
+    )
+    return problem_of(failure, surroundings)
+
+
+def _limit_info(result: TurnResult, surroundings: Surroundings) -> ErrorInfo:
+    """Return the facts of a turn that ended without any: it may have been told to stop at its last request."""
+    if result.stop_reason == "step_limit":
+        return ErrorInfo(code="step_limit", amount=result.steps, limit=surroundings.limits.steps)
+    return ErrorInfo(code="provider_failed")
+
+
+_BY_STOP_REASON: Final = {
+    "auth_failed": "key_rejected",
+    "provider_error": "provider_failed",
+    "prompt_too_long": "too_long",
+    "content_filter": "filtered",
+    "internal_error": "internal",
+}
+
+
+def retry_line(event: RetryScheduled, surroundings: Surroundings) -> str:
+    """Return the line about a request that is sent again: what happened, which retry it is, and when."""
+    wait = duration(max(0.0, event.next_at - event.time))
+    count = f"retry {event.attempt} of {event.attempts}" if event.attempts else f"retry {event.attempt}"
+    info = event.failure
+    if info is None:
+        return f"{event.message}; {count} in {wait}"
+    is_long = info.code == "rate_limited" and event.next_at - event.time > _LONG_WAIT_SECONDS
+    failure = FailureFacts(
+        code="rate_limited_open" if info.code == "rate_limited" and not is_long else info.code,
+        info=info,
+        words=event.message,
+        reset_at=event.next_at,
+        now=event.time,
+    )
+    what = problem_of(failure, surroundings).what
+    return what if is_long else f"{what}; {count} in {wait}"
+
+
+def recovery_line(event: RecoveryAsked, surroundings: Surroundings) -> str:
+    """Return the line about a request that has failed for good, before the user decides how to continue."""
+    if event.failure is None:
+        return event.message
+    code = event.failure.code
+    failure = FailureFacts(
+        code="rate_limited_open" if code == "rate_limited" and event.reset_at is None else code,
+        info=event.failure,
+        words=event.message,
+        reset_at=event.reset_at,
+        now=event.time,
+    )
+    return problem_of(failure, surroundings).what
