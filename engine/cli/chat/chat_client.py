@@ -19,12 +19,18 @@ from engine.cli.chat.effects import (
 from engine.cli.chat.machine import ChatEvent
 from engine.cli.turn.interactive import Answerable
 from engine.core.errors import RequestNotFound
+from engine.journal.state import SessionState
 
 SessionEffect: TypeAlias = Send | TakeBack | CancelTurn | SkipWait | Answering
 
 
 class ChatClient(Protocol):
     """A session, in this process or at a server."""
+
+    @property
+    def state(self) -> SessionState:
+        """What is true of the session now."""
+        ...
 
     async def watch(self, deliver: Callable[[ChatEvent], None]) -> None:
         """Deliver what is true now, as a `Resync`, and then every event. Runs until cancelled."""

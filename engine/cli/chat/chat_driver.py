@@ -13,7 +13,8 @@ import trio
 
 from engine.cli.chat import effects as do
 from engine.cli.chat.chat_client import ChatClient, SessionEffect
-from engine.cli.chat.command_runner import CommandRunner
+from engine.cli.chat.command_result import CommandResult, CommandRunner, SessionChange
+from engine.cli.chat.draft_store import DraftStore
 from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.external_editor import EditFailure, edit_text
 from engine.cli.chat.layout import Size, draw
@@ -23,6 +24,7 @@ from engine.cli.chat.terminal_mode import RawTerminal, reflows
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
 from engine.core.errors import EngineError, RequestNotFound, TurnOver
+from engine.core.threads import to_thread
 
 # At most so many frames in a second.
 _FRAME_SECONDS: Final = 1 / 30
@@ -30,6 +32,8 @@ _FRAME_SECONDS: Final = 1 / 30
 _RESIZE_SECONDS: Final = 0.05
 # How long a terminal that takes nothing delays the exit.
 _DRAIN_SECONDS: Final = 1.0
+# After the last key, the draft is saved.
+_DRAFT_SECONDS: Final = 1.0
 
 
 @final
@@ -44,6 +48,7 @@ class ChatDriver:
         terminal: RawTerminal,
         output: Output,
         commands: CommandRunner,
+        drafts: DraftStore,
         leave_at_once: Callable[[int], Awaitable[object]],
     ) -> None:
         """Make it. *leave_at_once* ends the process without saving, once the terminal is restored."""
@@ -52,6 +57,9 @@ class ChatDriver:
         self._terminal = terminal
         self._output = output
         self._commands = commands
+        self._drafts = drafts
+        self._typed = trio.Event()
+        self._saved_draft = ""
         self._leave_at_once = leave_at_once
         self._region = LiveRegion(terminal.size[0])
         self._reflows = reflows(os.environ)
@@ -61,6 +69,8 @@ class ChatDriver:
         self._screen = trio.Lock()
         self._resized_at = float("-inf")
         self._code: int | None = None
+        self._raw = ""
+        self.change: SessionChange | None = None
         self._leaving = trio.CancelScope()
 
     async def run(self, signals: AsyncIterator[int]) -> int:
@@ -77,6 +87,8 @@ class ChatDriver:
                         inner.start_soon(self._read_keys, inner)
                         inner.start_soon(self._perform_all, inner)
                         inner.start_soon(self._paint)
+                        inner.start_soon(self._save_drafts)
+                await self._save_draft()
                 with trio.move_on_after(_DRAIN_SECONDS):
                     await self._draw_last()
                 nursery.cancel_scope.cancel(reason="the chat is over")
@@ -110,6 +122,7 @@ class ChatDriver:
                 return
             for event in decoder.expire(now) if data is None else decoder.feed(data, now):
                 self._apply(self._machine.handle_key(event, now))
+            self._typed.set()
 
     async def _watch_signals(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:
@@ -152,7 +165,7 @@ class ChatDriver:
                 case do.EditExternally():
                     await self._edit()
                 case do.RunCommand():
-                    nursery.start_soon(self._run_command, effect)
+                    nursery.start_soon(self._run_command, effect, nursery)
                 case do.Print():
                     self.print_lines(effect.lines)
                 case _:
@@ -167,15 +180,35 @@ class ChatDriver:
             failure = EffectFailure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
             self._apply(self._machine.handle_failure(failure))
 
-    async def _run_command(self, effect: do.RunCommand) -> None:
+    async def _run_command(self, effect: do.RunCommand, nursery: trio.Nursery) -> None:
+        if effect.name == "redraw":
+            self._print_turns(effect.argument)
+            return
         try:
-            lines = await self._commands.run(effect.name, effect.argument)
+            result = await self._commands.run(effect.name, effect.argument)
         except EngineError as error:
             self._apply([self._machine.note(str(error))])
-        else:
-            self.print_lines(lines)
-        if self._commands.is_leaving:
-            self._effects.send_nowait(do.Leave())
+            return
+        self._take_result(result, nursery)
+
+    def _take_result(self, result: CommandResult, nursery: trio.Nursery) -> None:
+        machine = self._machine
+        self.print_lines(result.lines)
+        self._raw += result.raw
+        if result.picker is not None:
+            machine.open_picker(result.picker)
+        if result.draft:
+            machine.composer.replace(result.draft)
+        if result.prompt:
+            self._apply(machine.send_text(result.prompt))
+        if result.leaves or result.change is not None:
+            self.change = result.change
+            self._leave(nursery, DONE)
+
+    def _print_turns(self, count: str) -> None:
+        """Print the last turns again, at the present width."""
+        turns = int(count) if count.isascii() and count.isdigit() else 1
+        self.print_lines(self._machine.view.history(self._client.state, turns))
 
     def _leave(self, nursery: trio.Nursery, code: int) -> None:
         """Begin to leave: the turn ends first. Not a checkpoint."""
@@ -187,6 +220,38 @@ class ChatDriver:
         await self._client.leave()
         await trio.lowlevel.checkpoint()
         self._leaving.cancel(reason="the user leaves")
+
+    # -- drafts -------------------------------------------------------------------------------
+
+    async def load_drafts(self) -> None:
+        """Bring back the draft and the history. A checkpoint."""
+        entries, everywhere = await to_thread(self._drafts.entries)
+        self._machine.composer.history.load(entries, everywhere)
+        draft = await to_thread(self._drafts.load)
+        if draft:
+            self._saved_draft = draft
+            self._machine.composer.paste(draft)
+
+    async def _save_drafts(self) -> None:
+        """Save the draft, a second after the last key."""
+        while True:
+            await self._typed.wait()
+            self._typed = trio.Event()
+            with trio.move_on_after(_DRAFT_SECONDS) as pause:
+                await self._typed.wait()
+            if pause.cancelled_caught:
+                await self._save_draft()
+
+    async def _save_draft(self) -> None:
+        """Save the draft and what was sent since the last time. A checkpoint if there is anything new."""
+        for entry in self._machine.composer.history.take_new():
+            await to_thread(self._drafts.add_entry, entry)
+        if self._client.state.turns:
+            self._drafts.move_to(self._client.state.session_id)
+        draft = self._machine.draft
+        if draft != self._saved_draft:
+            await to_thread(self._drafts.save, draft)
+            self._saved_draft = draft
 
     # -- the screen ---------------------------------------------------------------------------
 
@@ -213,7 +278,8 @@ class ChatDriver:
                 self._machine.view.resize(columns)
         self._changed = trio.Event()
         lines, self._lines = self._lines, []
-        self._output.write(self._region.draw(lines, draw(self._machine, Size(columns, rows), time.time())))
+        raw, self._raw = self._raw, ""
+        self._output.write(raw + self._region.draw(lines, draw(self._machine, Size(columns, rows), time.time())))
         await self._output.drain()
 
     async def _draw_last(self) -> None:

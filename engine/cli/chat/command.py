@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
-from engine.cli.chat.chat_driver import ChatDriver
-from engine.cli.chat.command_runner import CommandRunner
-from engine.cli.chat.local_client import LocalClient
-from engine.cli.chat.machine import ChatMachine
-from engine.cli.chat.question_queue import QuestionQueue
-from engine.cli.chat.status_facts import StatusFacts
-from engine.cli.chat.styles import Painter
+from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.chat.terminal_mode import RawTerminal
-from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.flags.model_flags import model_choice
@@ -31,20 +23,14 @@ from engine.cli.open_session import SessionChoice, open_session, session_models,
 from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import run_command
-from engine.cli.terminal.output import Output
-from engine.cli.terminal.signals import leave_at_once, termination_signals
-from engine.cli.terminal.standard_streams import print_error
-from engine.cli.terminal.terminal_text import symbols_for
-from engine.cli.text.styled_text import Style
+from engine.cli.terminal.signals import termination_signals
 from engine.core.errors import ConfigError, EngineError, MissingKey, SessionElsewhere
 from engine.core.settings import Limits, Settings
-from engine.core.version import __version__
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
 from engine.prompt.layers import PromptLayers
-from engine.session.engine import Engine, open_engine
+from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
-from engine.session.session import Session
 from engine.session.validation import secrets_of
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
@@ -123,6 +109,18 @@ def _check_terminal() -> None:
         raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK"')
 
 
+def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
+    config = options.choice.model.config
+    return ChatSetup(
+        config=config,
+        models=models,
+        cwd=options.choice.cwd,
+        profile=options.permissions.profile or config.profile or "ask",
+        colour=options.colour,
+        is_saved=options.place != MEMORY,
+    )
+
+
 def _settings(options: ChatOptions) -> Settings:
     return Settings(limits=options.limits, headless="wait", on_exhausted="ask", options=options.choice.model.options)
 
@@ -157,42 +155,10 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     ),
                 ) as eng:
                     session = await open_session(eng, row, choice, models)
-                    code = await _chat(eng, session, terminal, options, signals)
-        if options.place != MEMORY and session.state.turns:
-            _print_next(session, options)
+                    chats = LocalChats(eng, store, terminal, _setup(options, models))
+                    code = await chats.run(session, signals)
+        if is_subreaper():
+            await end_adopted(GRACE)
         return code
     finally:
         terminal.close()
-
-
-async def _chat(
-    eng: Engine, session: Session, terminal: RawTerminal, options: ChatOptions, signals: AsyncIterator[int]
-) -> int:
-    """Run the chat on the terminal; return the exit code. Always a checkpoint."""
-    output = Output.to(sys.stdout, options.colour)
-    symbols = symbols_for(output.encoding)
-    view = TranscriptView(Painter(output.palette.is_on), symbols, terminal.size[0])
-    profile = options.permissions.profile or options.choice.model.config.profile or "ask"
-    facts = StatusFacts(default_profile=profile, model=session.state.model)
-    machine = ChatMachine(view, facts, QuestionQueue(symbols), lambda: f"input_{secrets.token_hex(8)}")
-    client = LocalClient(eng, session)
-    driver = ChatDriver(
-        machine=machine,
-        client=client,
-        terminal=terminal,
-        output=output,
-        commands=CommandRunner(),
-        leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
-    )
-    driver.print_lines([view.painter.text(f"engine {__version__} in {session.state.context.cwd} (/help)", Style.DIM)])
-    code = await driver.run(signals)
-    if is_subreaper():
-        await end_adopted(GRACE)
-    return code
-
-
-def _print_next(session: Session, options: ChatOptions) -> None:
-    """Tell how to continue."""
-    here = str(options.choice.cwd) == session.state.context.cwd
-    flag = "--continue" if here else f"--resume {session.id}"
-    print_error(f"Next: engine chat {flag} (session {session.id})")

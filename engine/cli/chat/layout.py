@@ -12,12 +12,14 @@ from engine.cli.chat.editor.graphemes import cells
 from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
 from engine.cli.chat.live_region import RegionFrame
 from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.slash_commands import matching_commands
 from engine.cli.chat.styles import without_styles
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.text.styled_text import Style
 
 _PROMPT: Final = "> "
 _MIN_ROWS: Final = 4
+_MAX_COMMANDS: Final = 8
 
 
 @attrs.frozen
@@ -35,18 +37,31 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
     composer, row, column = _composer_rows(machine, width, max(1, size.rows * 2 // 5))
     status = [machine.view.painter.text(fit(_status(machine, now), width), Style.DIM)]
     room = max(0, most - len(composer) - len(status))
-    above = [fit(line, width) for line in _above(machine, now)]
+    above = [fit(line, width) for line in _above(machine, now, room)]
     # What is nearest to the composer counts most.
     above = above[len(above) - min(room, len(above)) :]
     return RegionFrame((*above, *composer, *status), len(above) + row, column)
 
 
-def _above(machine: ChatMachine, now: float) -> Iterator[str]:
+def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
     yield from machine.view.open_rows()
     yield from machine.view.running_rows(now)
     yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
     for message in machine.outbox.messages:
         yield f"{_place(message.mode, message.state)} {escape_on_one_line(message.text)}"
+    if machine.picker is not None:
+        yield from machine.picker.rows(room)
+    else:
+        yield from _command_rows(machine)
+
+
+def _command_rows(machine: ChatMachine) -> Iterator[str]:
+    """Yield the commands that the draft may become."""
+    commands = matching_commands(machine.composer.buffer.text, machine.commands)
+    for command in commands[:_MAX_COMMANDS]:
+        yield f"  /{command.name} {command.usage}".rstrip() + f"  {command.summary}"
+    if len(commands) > _MAX_COMMANDS:
+        yield f"  +{len(commands) - _MAX_COMMANDS} more"
 
 
 def _place(mode: str, state: str) -> str:
@@ -60,7 +75,11 @@ def _place(mode: str, state: str) -> str:
 def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[str], int, int]:
     """Return the rows of the composer, and the cursor's row and column in them."""
     questions, composer = machine.questions, machine.composer
-    if questions.is_typing:
+    if machine.picker is not None:
+        prompt = "filter> "
+        rows = wrap_text(machine.picker.filter_line.text, width - len(prompt), {})
+        cursor = machine.picker.filter_line.cursor
+    elif questions.is_typing:
         prompt = "answer> "
         rows = wrap_text(questions.answer_line.text, width - len(prompt), {})
         cursor = questions.answer_line.cursor

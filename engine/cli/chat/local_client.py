@@ -15,7 +15,7 @@ from engine.cli.turn.turn_summary import Tally
 from engine.core import events as ev
 from engine.core.errors import SessionBusy
 from engine.core.ids import InputId
-from engine.journal.state import Resync
+from engine.journal.state import Resync, SessionState
 from engine.session.engine import Engine
 from engine.session.session import Session
 from engine.session.turn import Turn
@@ -33,6 +33,11 @@ class LocalClient:
         self.tally = Tally()
         self._turn: Turn | None = None
         self._idle = trio.Event()
+
+    @property
+    def state(self) -> SessionState:
+        """What is true of the session now."""
+        return self.session.state
 
     async def watch(self, deliver: Callable[[ChatEvent], None]) -> None:
         """Deliver what is true now, and then every event. Runs until cancelled. A checkpoint."""

@@ -14,8 +14,9 @@ from engine.cli.chat import effects as do
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.outbox import Outbox, OutgoingMessage
+from engine.cli.chat.picker import Chosen, Closed, Picker, PickerItem, PickerRequest
 from engine.cli.chat.question_queue import Details, Hint, QuestionOutcome, QuestionQueue
-from engine.cli.chat.slash_commands import find_command, is_command_line
+from engine.cli.chat.slash_commands import COMMANDS, SlashCommand, find_command, is_command_line, matching_commands
 from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.questions.question_keys import Typed
@@ -27,6 +28,10 @@ from engine.journal.state import Resync
 # Ctrl-C at an empty prompt: a second one within this time leaves.
 LEAVE_SECONDS: Final = 2.0
 _TURNS_SHOWN: Final = 2
+# The picker of the history puts its choice into the composer.
+HISTORY: Final = "history"
+# What Shift+Tab goes through; never the one that allows everything.
+_PROFILES: Final = ("ask", "auto-edit", "read-only")
 
 ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync
 
@@ -57,6 +62,10 @@ class ChatMachine:
         questions: the open questions.
         outbox: the messages that the model has not read.
         notice: a short remark in the status line.
+        commands: those that can be typed.
+        picker: a list that is open.
+        turn_id: the turn that runs.
+        is_cancelling: it has a cause to end.
     """
 
     view: TranscriptView
@@ -66,6 +75,8 @@ class ChatMachine:
     composer: Composer = attrs.field(factory=Composer)
     outbox: Outbox = attrs.field(factory=Outbox, init=False)
     notice: str = attrs.field(default="", init=False)
+    commands: tuple[SlashCommand, ...] = COMMANDS
+    picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)
     _is_attached: bool = attrs.field(default=False, init=False)
@@ -82,7 +93,15 @@ class ChatMachine:
             "ctrl+z": self._suspend,
             "ctrl+l": self._redraw,
             "ctrl+g": self._edit,
+            "ctrl+r": self._search,
+            "shift+tab": self._next_profile,
         }
+
+    @property
+    def draft(self) -> str:
+        """What the user has written and the session does not have."""
+        unsent = [message.text for message in self.outbox.messages if message.state == "unsent"]
+        return "\n\n".join([*unsent, *([] if self.composer.is_empty else [self.composer.text])])
 
     # -- what comes in -----------------------------------------------------------------------------
 
@@ -128,7 +147,9 @@ class ChatMachine:
     # -- keys --------------------------------------------------------------------------------------
 
     def _input(self, event: KeyInput, now: float) -> Iterator[do.Effect]:
-        if self.questions.is_typing:
+        if self.picker is not None:
+            yield from self._pick(self.picker, event)
+        elif self.questions.is_typing:
             yield from self._answer_input(event)
         elif isinstance(event, TypedText):
             outcome = self.questions.press(event.text, now, has_draft=bool(self.composer.buffer.text))
@@ -212,8 +233,28 @@ class ChatMachine:
             self.notice = "Ctrl+C again to quit"
 
     def _tab(self, now: float) -> Iterator[do.Effect]:
-        self.questions.toggle_focus(now)
+        commands = matching_commands(self.composer.text, self.commands)
+        if len(commands) == 1:
+            self.composer.replace(f"/{commands[0].name} ")
+        elif not commands and not self.questions.toggle_focus(now):
+            yield from ()
+
+    def _search(self, now: float) -> Iterator[do.Effect]:
+        """Search the history."""
+        del now
+        entries = list(dict.fromkeys(reversed(self.composer.history.everywhere)))
+        if entries:
+            items = tuple(PickerItem(entry, entry) for entry in entries)
+            self.open_picker(PickerRequest(HISTORY, "History", items))
+        else:
+            self.notice = "The history is empty"
         yield from ()
+
+    def _next_profile(self, now: float) -> Iterator[do.Effect]:
+        del now
+        current = self.facts.profile
+        index = _PROFILES.index(current) + 1 if current in _PROFILES else 0
+        yield do.RunCommand("profile", _PROFILES[index % len(_PROFILES)])
 
     def _suspend(self, now: float) -> Iterator[do.Effect]:
         del now
@@ -236,7 +277,30 @@ class ChatMachine:
             self.is_cancelling = True
             yield do.CancelTurn(self.turn_id)
 
+    # -- lists ---------------------------------------------------------------------------------------
+
+    def open_picker(self, request: PickerRequest) -> None:
+        """Show a list to choose from."""
+        self.picker = Picker(request)
+
+    def _pick(self, picker: Picker, event: KeyInput) -> Iterator[do.Effect]:
+        match picker.press(event):
+            case Chosen(value=value):
+                self.picker = None
+                if picker.request.command == HISTORY:
+                    self.composer.replace(value)
+                else:
+                    yield do.RunCommand(picker.request.command, value)
+            case Closed():
+                self.picker = None
+            case None:
+                pass
+
     # -- messages ------------------------------------------------------------------------------------
+
+    def send_text(self, text: str) -> list[do.Effect]:
+        """Send a text that was not typed: that of a command of the user's own."""
+        return [self._send(text)]
 
     def _send(self, text: str) -> do.Effect:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
@@ -274,7 +338,7 @@ class ChatMachine:
 
     def _command(self, line: str) -> Iterator[do.Effect]:
         name, _, argument = line.strip()[1:].partition(" ")
-        found = find_command(name)
+        found = find_command(name, self.commands)
         if isinstance(found, str):
             # It stays in the composer, and is never sent to the model.
             self.notice = found
@@ -283,7 +347,10 @@ class ChatMachine:
             self.notice = f"/{found.name} works after this turn"
             return
         self.composer.take()
-        yield do.RunCommand(found.name, argument.strip())
+        if found.name == "editor":
+            yield do.EditExternally()
+        else:
+            yield do.RunCommand(found.name, argument.strip())
 
     # -- answers -------------------------------------------------------------------------------------
 

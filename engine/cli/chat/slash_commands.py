@@ -1,15 +1,16 @@
-"""The commands that begin with a slash."""
+"""The commands that begin with a slash, as a table."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
 import attrs
 
 # `/etc/hosts is wrong` is a message: a command's name is followed by a blank or the end.
-_COMMAND: Final = re.compile(r"/[a-z][a-z-]*(\s.*)?", re.DOTALL)
+_COMMAND: Final = re.compile(r"/[a-z][a-z0-9:_-]*(\s.*)?", re.DOTALL | re.IGNORECASE)
 
 
 @attrs.frozen
@@ -21,16 +22,36 @@ class SlashCommand:
         summary: what it does.
         usage: its arguments.
         needs_idle: it can't run during a turn.
+        is_own: one that the user has defined; it becomes a prompt.
     """
 
     name: str
     summary: str
     usage: str = ""
     needs_idle: bool = False
+    is_own: bool = False
 
 
 COMMANDS: Final = (
     SlashCommand("help", "list the commands and keys"),
+    SlashCommand("model", "use another model from the next turn on", "[NAME]"),
+    SlashCommand("profile", "choose what is allowed where no rule decides", "[NAME]"),
+    SlashCommand("status", "show the session, its model and what it has cost"),
+    SlashCommand("context", "show what fills the model's context window"),
+    SlashCommand("cost", "show the tokens and money spent"),
+    SlashCommand("compact", "summarise older messages now", "[INSTRUCTIONS]", needs_idle=True),
+    SlashCommand("diff", "show the newest turn's changes of files", needs_idle=True),
+    SlashCommand("undo", "undo the newest turn, with its changes of files", "[force]", needs_idle=True),
+    SlashCommand("redo", "redo the turn that was undone last", "[force]", needs_idle=True),
+    SlashCommand("resume", "continue another session", "[ID]", needs_idle=True),
+    SlashCommand("new", "begin a new session", needs_idle=True),
+    SlashCommand("fork", "continue in a copy of this session", needs_idle=True),
+    SlashCommand("rename", "give the session a title", "TITLE"),
+    SlashCommand("jobs", "list background commands, or stop one", "[stop NAME]"),
+    SlashCommand("queue", "list the messages that wait, or remove one", "[remove NUMBER]"),
+    SlashCommand("copy", "copy the last answer, or its code block N", "[code N]"),
+    SlashCommand("redraw", "print the last N turns again", "[N]"),
+    SlashCommand("editor", "write the draft in $EDITOR"),
     SlashCommand("quit", "leave the chat"),
 )
 
@@ -40,12 +61,18 @@ def is_command_line(text: str) -> bool:
     return _COMMAND.fullmatch(text.strip()) is not None
 
 
-def find_command(name: str) -> SlashCommand | str:
+def find_command(name: str, commands: Iterable[SlashCommand]) -> SlashCommand | str:
     """Return the command of that name, or why there is none."""
-    found = next((command for command in COMMANDS if command.name == name), None)
-    if found is not None:
-        return found
-    close = get_close_matches(name, [command.name for command in COMMANDS], n=1, cutoff=0.5)
-    return (
-        f"Unknown command /{name}: did you mean /{close[0]}?" if close else f"Unknown command /{name}. /help lists them"
-    )
+    by_name = {command.name: command for command in commands}
+    if name in by_name:
+        return by_name[name]
+    close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
+    hint = f": did you mean /{close[0]}?" if close else ". /help lists them"
+    return f"Unknown command /{name}{hint}"
+
+
+def matching_commands(text: str, commands: Collection[SlashCommand]) -> list[SlashCommand]:
+    """Return the commands that a draft such as `/mo` may become."""
+    if not text.startswith("/") or not _COMMAND.fullmatch(f"{text}x") or " " in text or "\n" in text:
+        return []
+    return [command for command in commands if command.name.startswith(text[1:].lower())]

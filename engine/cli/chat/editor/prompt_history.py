@@ -8,14 +8,22 @@ from typing import Final
 import attrs
 
 _MAX_ENTRIES: Final = 1_000
+_MAX_SEARCHED: Final = 20_000
 
 
 @attrs.define(eq=False)
 class PromptHistory:
-    """The entries, the oldest first; an entry may have many lines."""
+    """What was sent, the oldest first; an entry may have many lines.
+
+    Attributes:
+        entries: those of this folder, which Up and Down go through.
+        everywhere: those of all folders, which are searched.
+    """
 
     entries: list[str] = attrs.field(factory=list[str])
+    everywhere: list[str] = attrs.field(factory=list[str])
     _at: int | None = attrs.field(default=None, init=False)
+    _new: list[str] = attrs.field(factory=list[str], init=False)
     _draft: str = attrs.field(default="", init=False)
 
     @property
@@ -28,11 +36,19 @@ class PromptHistory:
         self._at = None
         if text.strip() and self.entries[-1:] != [text]:
             self.entries.append(text)
+            self.everywhere.append(text)
+            self._new.append(text)
             del self.entries[:-_MAX_ENTRIES]
 
-    def load(self, entries: Sequence[str]) -> None:
+    def take_new(self) -> list[str]:
+        """Return the entries that were added since the last time."""
+        added, self._new = self._new, []
+        return added
+
+    def load(self, entries: Sequence[str], everywhere: Sequence[str]) -> None:
         """Put older entries before those that are here."""
-        self.entries[:0] = entries
+        self.entries[:0] = entries[-_MAX_ENTRIES:]
+        self.everywhere[:0] = everywhere[-_MAX_SEARCHED:]
 
     def earlier(self, draft: str) -> str | None:
         """Return the entry before; None: there is none. *draft* is kept for the way back."""
@@ -57,8 +73,3 @@ class PromptHistory:
     def leave(self) -> None:
         """What is shown is now the draft."""
         self._at = None
-
-    def search(self, text: str, before: int | None = None) -> int | None:
-        """Return the index of the newest entry with *text*, before the entry *before*."""
-        last = len(self.entries) if before is None else before
-        return next((index for index in range(last - 1, -1, -1) if text in self.entries[index]), None)

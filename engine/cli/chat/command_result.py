@@ -1,0 +1,53 @@
+"""What a slash command brings about, and what runs one."""
+
+from __future__ import annotations
+
+from typing import Literal, Protocol
+
+import attrs
+
+from engine.cli.chat.picker import PickerRequest
+
+
+@attrs.frozen
+class SessionChange:
+    """Continue with another session: a new one, a stored one, or a copy of one."""
+
+    kind: Literal["new", "open", "fork"]
+    session_id: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class CommandResult:
+    """What a command brings about.
+
+    Attributes:
+        lines: to print.
+        raw: text for the terminal itself, such as a clipboard sequence.
+        picker: a list to choose from.
+        draft: text for the composer.
+        prompt: a message to send.
+        change: another session to continue with.
+        leaves: the user wants to leave.
+    """
+
+    lines: tuple[str, ...] = ()
+    raw: str = ""
+    picker: PickerRequest | None = None
+    draft: str = ""
+    prompt: str = ""
+    change: SessionChange | None = None
+    leaves: bool = False
+
+
+class CommandRunner(Protocol):
+    """Runs the commands of a chat."""
+
+    async def run(self, name: str, argument: str) -> CommandResult:
+        """Run a command. A checkpoint. Raises `EngineError`."""
+        ...
+
+
+def printed(text: str) -> CommandResult:
+    """Return a result of nothing but lines."""
+    return CommandResult(lines=tuple(text.splitlines()))

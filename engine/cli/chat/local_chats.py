@@ -1,0 +1,126 @@
+"""Chats with sessions of an engine in this process, one after another on the same terminal."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import assert_never
+
+import attrs
+
+from engine.cli.chat.chat_driver import ChatDriver
+from engine.cli.chat.command_result import SessionChange
+from engine.cli.chat.draft_store import DraftStore, default_folder
+from engine.cli.chat.local_client import LocalClient
+from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.question_queue import QuestionQueue
+from engine.cli.chat.session_commands import SessionCommands
+from engine.cli.chat.status_facts import StatusFacts
+from engine.cli.chat.styles import Painter
+from engine.cli.chat.terminal_mode import RawTerminal
+from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.terminal.colours import ColourChoice
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.signals import leave_at_once
+from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.terminal_text import escape_control_chars, symbols_for
+from engine.cli.text.styled_text import Style
+from engine.config.config import Config
+from engine.core.errors import EngineError
+from engine.core.version import __version__
+from engine.session.engine import Engine
+from engine.session.session import Session
+from engine.store.store_protocols import FullStore
+
+
+@attrs.frozen(kw_only=True)
+class ChatSetup:
+    """What all chats of the process share.
+
+    Attributes:
+        config: the configuration.
+        models: the models of new sessions.
+        cwd: where the command was called.
+        profile: the permission profile of sessions that have none of their own.
+        colour: whether there are colours.
+        is_saved: sessions can be continued later.
+    """
+
+    config: Config
+    models: tuple[str, ...]
+    cwd: Path
+    profile: str
+    colour: ColourChoice
+    is_saved: bool
+
+
+@attrs.define(eq=False)
+class LocalChats:
+    """Runs the chats."""
+
+    _engine: Engine
+    _store: FullStore
+    _terminal: RawTerminal
+    _setup: ChatSetup
+
+    async def run(self, session: Session, signals: AsyncIterator[int]) -> int:
+        """Chat, with *session* first; return the exit code. Always a checkpoint. Raises `EngineError`."""
+        while True:
+            driver = self._driver(session)
+            await driver.load_drafts()
+            if session.state.turn is not None:
+                # It waited for an answer when its engine ended: its questions are asked again.
+                self._engine.resume_turn(session)
+            code = await driver.run(signals)
+            if self._setup.is_saved and session.state.turns:
+                self._print_next(session)
+            if driver.change is None:
+                return code
+            try:
+                session = await self._change(session, driver.change)
+            except EngineError as error:
+                print_error(f"engine chat: {escape_control_chars(str(error))}")
+
+    def _driver(self, session: Session) -> ChatDriver:
+        output = Output.to(sys.stdout, self._setup.colour)
+        symbols = symbols_for(output.encoding)
+        view = TranscriptView(Painter(output.palette.is_on), symbols, self._terminal.size[0])
+        facts = StatusFacts(default_profile=self._setup.profile, model=session.state.model)
+        machine = ChatMachine(view, facts, QuestionQueue(symbols), lambda: f"input_{secrets.token_hex(8)}")
+        client = LocalClient(self._engine, session)
+        cwd = session.state.context.cwd
+        driver = ChatDriver(
+            machine=machine,
+            client=client,
+            terminal=self._terminal,
+            output=output,
+            commands=SessionCommands(self._engine, session, self._store, self._setup.config),
+            drafts=DraftStore(default_folder(), cwd, session.id if session.state.turns else ""),
+            leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
+        )
+        driver.print_lines([view.painter.text(f"engine {__version__} in {cwd} (/help)", Style.DIM)])
+        return driver
+
+    async def _change(self, session: Session, change: SessionChange) -> Session:
+        """Return the session to continue with. A checkpoint. Raises `EngineError`."""
+        models = self._setup.models
+        match change.kind:
+            case "new":
+                following = await self._engine.create_session(cwd=session.state.context.cwd, model=models)
+            case "open":
+                following = await self._engine.open_session(change.session_id, model=models)
+            case "fork":
+                following = await self._engine.fork_session(change.session_id, model=models)
+            case _:
+                assert_never(change.kind)
+        # Another program may open it from now on.
+        await self._engine.close_session(session.id)
+        return following
+
+    def _print_next(self, session: Session) -> None:
+        """Tell how to continue."""
+        is_here = str(self._setup.cwd) == session.state.context.cwd
+        flag = "--continue" if is_here else f"--resume {session.id}"
+        print_error(f"Next: engine chat {flag} (session {session.id})")

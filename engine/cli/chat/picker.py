@@ -1,0 +1,127 @@
+"""A list to choose from: typing filters it, numbers and arrows choose, Esc leaves. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
+from engine.cli.chat.editor.text_buffer import TextBuffer
+from engine.cli.terminal.terminal_text import one_line
+
+_MAX_LABEL: Final = 300
+
+
+@attrs.frozen
+class PickerItem:
+    """What can be chosen.
+
+    Attributes:
+        value: what the choice stands for.
+        label: what is shown.
+    """
+
+    value: str
+    label: str
+
+
+@attrs.frozen
+class PickerRequest:
+    """A list to be shown.
+
+    Attributes:
+        command: the slash command that gets the value.
+        title: what is chosen.
+    """
+
+    command: str
+    title: str
+    items: tuple[PickerItem, ...]
+
+
+@attrs.frozen
+class Chosen:
+    """An item was chosen."""
+
+    value: str
+
+
+@attrs.frozen
+class Closed:
+    """Nothing was chosen."""
+
+
+@attrs.define(eq=False)
+class Picker:
+    """The list while it is open.
+
+    Attributes:
+        request: the whole list.
+        filter_line: what was typed.
+        selected: the index of the marked item among those that match.
+    """
+
+    request: PickerRequest
+    filter_line: TextBuffer = attrs.field(factory=TextBuffer, init=False)
+    selected: int = attrs.field(default=0, init=False)
+    _matches: Sequence[PickerItem] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._matches = self.request.items
+
+    def press(self, event: KeyInput) -> Chosen | Closed | None:
+        """Return what a key decides, if anything."""
+        if isinstance(event, (TypedText, PastedText)):
+            return self._type(event.text.replace("\n", " "), is_typed=isinstance(event, TypedText))
+        match event.name:
+            case "enter":
+                return self._choose(self.selected)
+            case "escape" | "ctrl+c" | "ctrl+g":
+                return Closed()
+            case "up" | "ctrl+p" | "shift+tab":
+                self.selected = max(0, self.selected - 1)
+            case "down" | "ctrl+n" | "tab" | "ctrl+r":
+                self.selected = max(0, min(len(self._matches) - 1, self.selected + 1))
+            case _:
+                self._edit(event)
+        return None
+
+    def rows(self, most: int) -> list[str]:
+        """Return at most *most* rows, with the marked item among them."""
+        title = f"{self.request.title} ({len(self._matches)} of {len(self.request.items)}; Enter: choose, Esc: leave)"
+        room = max(1, most - 1)
+        first = max(0, min(self.selected - room // 2, len(self._matches) - room))
+        rows = [title]
+        for index in range(first, min(first + room, len(self._matches))):
+            mark = ">" if index == self.selected else " "
+            number = f"{index + 1}" if index < 9 and not self.filter_line.text else " "
+            rows.append(f"{mark} {number} {one_line(self._matches[index].label, _MAX_LABEL)}")
+        return rows
+
+    def _type(self, text: str, *, is_typed: bool) -> Chosen | None:
+        is_number = is_typed and len(text) == 1 and text.isascii() and text.isdigit() and text != "0"
+        if is_number and not self.filter_line.text and int(text) <= len(self._matches):
+            return self._choose(int(text) - 1)
+        self.filter_line.insert(text)
+        self._filter()
+        return None
+
+    def _edit(self, key: Key) -> None:
+        match key.name:
+            case "backspace":
+                self.filter_line.delete_back()
+            case "ctrl+u":
+                self.filter_line.clear()
+            case _:
+                return
+        self._filter()
+
+    def _filter(self) -> None:
+        words = self.filter_line.text.lower().split()
+        self._matches = [item for item in self.request.items if all(word in item.label.lower() for word in words)]
+        self.selected = 0
+
+    def _choose(self, index: int) -> Chosen | None:
+        return Chosen(self._matches[index].value) if index < len(self._matches) else None
