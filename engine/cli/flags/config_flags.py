@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import re
 from collections.abc import Sequence
@@ -53,8 +54,7 @@ def config_warnings(loaded: LoadedConfig) -> list[str]:
 
 def split_continue(arguments: Sequence[str]) -> list[str]:
     """Replace `-c` by `--set` where a key and a value follow."""
-    following = [*arguments[1:], ""]
     return [
         "--set" if word == "-c" and _SETTING.fullmatch(after) else word
-        for word, after in zip(arguments, following, strict=True)
+        for word, after in itertools.pairwise((*arguments, ""))
     ]
