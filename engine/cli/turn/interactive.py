@@ -216,6 +216,7 @@ class Dialogue(ABC):
     async def _handle(self, line: TypedLine) -> None:
         """Handle a line: an answer if it was typed for the question on the screen, else a message."""
         if not self._is_shown:
+            self._guard.note_typed(trio.current_time())
             await self.handle_line(line.text)
             return
         message, tab, answer = line.text.rpartition("\t")
@@ -352,10 +353,14 @@ class TurnDialogue(Dialogue):
 
     async def handle_line(self, line: str) -> None:
         """Send a line to the model; Enter alone, during the wait before a retry, ends that. A checkpoint."""
-        await trio.lowlevel.checkpoint()
+        # The checkpoint comes last: a line that was taken from the keyboard is never lost to a cancel.
         if not line.strip():
             self.turn.skip_wait()
-            return
+        else:
+            self._steer(line)
+        await trio.lowlevel.checkpoint()
+
+    def _steer(self, line: str) -> None:
         try:
             self.turn.steer(line)
         except TurnOver:
