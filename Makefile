@@ -139,11 +139,12 @@ format: dev ## let ruff format, and fix what it can
 	@$(BIN)/ruff check --fix-only $(SOURCES)
 	@$(BIN)/ruff format $(SOURCES)
 
-surface: dev ## pin the public names, and write the references of them and of the control protocol
+surface: dev ## pin the public names, and write what is made from code: references, completion, man pages
 	@$(BIN)/python tests/test_surface.py --write
 	@$(BIN)/python scripts/api_reference.py --write
 	@$(BIN)/python -m scripts.control_reference --write
 	@$(BIN)/python -m scripts.page_tables --write
+	@$(BIN)/python -m scripts.command_files --write
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh

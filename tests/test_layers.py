@@ -87,6 +87,7 @@ LAYERS = (
     "cli.questions",
     "cli.turn",
     "cli.command_table",
+    "cli.completion",
     "cli",
     "cli.sessions",
     "cli.chat.editor",

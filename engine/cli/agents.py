@@ -14,6 +14,7 @@ from engine.cli.agent_files import load_user_agents, report_untrusted
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools
 from engine.cli.flags.arg_types import similar_name_hint
+from engine.cli.flags.completion_names import keep_names
 from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
@@ -39,6 +40,7 @@ def _list(args: argparse.Namespace) -> int:
     discovered = load_user_agents(user_config, args.cwd, trusts=args.trust, tools=(*tools, "skill", "web_search"))
     config = discovered.merge_into(user_config)
     agents, origins = config.all_agents, agent_sources(user_config, discovered)
+    keep_names("agents", ((name, agent.description) for name, agent in agents.items()))
     for path, why in discovered.problems_and_warnings:
         print_error(f"{escape_control_chars(path)}: {escape_control_chars(why)}")
     report_untrusted(discovered)

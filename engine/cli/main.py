@@ -10,6 +10,7 @@ import sys
 from importlib import import_module
 
 from engine.cli.command_table.command_list import COMMANDS
+from engine.cli.completion.print_script import SHELLS, print_script
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.core.version import __version__
 
@@ -26,26 +27,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that *argv* names, by default the process's own arguments; return the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     first, *rest = arguments or [""]
-    # By hand: importing argparse would take longer than printing the version.
-    if first in {"--version", "-V"}:
-        return _print_version(rest)
     if first == "help":
         first, rest = (rest[0], [*rest[1:], "--help"]) if rest else ("--help", [])
-    if first in _HELP:
-        return print_text(usage())
     if not first and _has_terminal():
         first = "chat"
-    # To standard error: a script that forgot the command must not take the usage for output.
-    if not first:
-        print_error(usage().rstrip())
-        return 2
     if first not in COMMANDS:
-        print_error(_unknown_command(first))
-        return 2
+        return _run_without_command(first, rest)
+    if first == "completion" and len(rest) == 1 and rest[0] in SHELLS:
+        return print_script(rest[0])
     try:
         return _run(first, rest)
     except KeyboardInterrupt:  # before the command catches signals, or after
         return 130
+
+
+def _run_without_command(first: str, rest: list[str]) -> int:
+    # By hand: importing argparse would take longer than printing the version.
+    if first in {"--version", "-V"}:
+        return _print_version(rest)
+    if first in _HELP:
+        return print_text(usage())
+    # To standard error: a script that forgot the command must not take the usage for output.
+    print_error(_unknown_command(first) if first else usage().rstrip())
+    return 2
 
 
 def _has_terminal() -> bool:

@@ -13,6 +13,7 @@ import attrs
 import trio
 
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.flags.completion_names import keep_names
 from engine.cli.flags.config_flags import load_user_config
 from engine.cli.models_text import HostReport, as_json, as_text
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
@@ -41,6 +42,9 @@ def main(arguments: list[str]) -> int:
 def _print_hosts(args: argparse.Namespace) -> int:
     config = load_user_config(args)
     reports = trio.run(report_hosts, os.environ, config, args.host)
+    if args.host is None:
+        usable = (info for report in reports if not report.why_not for info in report.models)
+        keep_names("models", ((info.name, "") for info in usable))
     if args.json:
         text = as_json(reports)
     else:

@@ -11,6 +11,7 @@ from pathlib import Path
 import trio
 
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.flags.completion_names import keep_names
 from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.exit_codes import FAILED, run_command
 from engine.cli.terminal.standard_streams import print_text
@@ -107,6 +108,8 @@ def _show(name: str, args: argparse.Namespace, files: UserFiles, cwd: str) -> in
         case "lint":
             return _lint(policy, policy.ruleset(cwd))
         case _:
+            grants = _project_grants(policy, cwd)
+            keep_names("grants", ((grant.id, f"{grant.permission} {grant.pattern}") for grant in grants))
             document = _as_json(policy, cwd, choice) if args.json else _as_text(policy, cwd, files, config, choice)
             return print_text(document)
 

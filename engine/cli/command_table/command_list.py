@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "permissions": ("permission_commands", "PERMISSIONS", "show, explain and check rules; revoke grants"),
     "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
     "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),
+    "completion": ("completion_commands", "COMPLETION", "print the completion script for bash, zsh or fish"),
     "demo": ("demo_commands", "DEMO", "see it work: offline, without a key"),
 }
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final, cast
 
 from engine.cli.flags.arg_types import LAST
-from engine.core.errors import SessionNotFound
+from engine.cli.flags.completion_names import MAX_NAMES, keep_names
+from engine.core.errors import SessionNotFound, StoreError
 from engine.core.ids import SessionId
+from engine.core.threads import to_thread
 from engine.session.open_store import open_store_at
 from engine.session.validation import store_of
 from engine.store.sqlite.file_location import default_path
@@ -28,19 +30,36 @@ _MAX_LISTED: Final = 5
 
 def resolve_store(args: argparse.Namespace) -> str:
     """Return the store's location from the flag, the environment or the default. Raises `ConfigError`."""
-    place = args.store or os.environ.get(VARIABLE, "").strip() or default_path()
-    return cast("str", store_of(place))
+    return cast("str", store_of(args.store)) if args.store else _usual_place()
+
+
+def _usual_place() -> str:
+    """Return the location of the store where no flag names one. Raises `ConfigError`."""
+    return cast("str", store_of(os.environ.get(VARIABLE, "").strip() or default_path()))
 
 
 @asynccontextmanager
 async def open_store(place: str) -> AsyncGenerator[FullStore]:
-    """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`."""
+    """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`.
+
+    After a block that ended well, shell completion learns the names of the newest sessions; a cancel leaves the old ones.
+    """
     # The protocols of `open_store_at` are those of the engine; both databases implement the rest as well.
     store = cast("FullStore", await open_store_at(place))
     try:
         yield store
+        if place == _usual_place():
+            await _keep_session_names(store)
     finally:
         await store.aclose()  # noqa: ASYNC102  # bounded: a store's closing has a deadline
+
+
+async def _keep_session_names(store: Catalogue) -> None:
+    """Write the names of the newest sessions for shell completion. A checkpoint."""
+    # The command has done its work: completion is no reason to fail.
+    with suppress(StoreError):
+        rows = await store.list_sessions(SessionQuery(limit=MAX_NAMES))
+        await to_thread(keep_names, "sessions", [(row.id, row.title) for row in rows])
 
 
 async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], str]) -> SessionId:

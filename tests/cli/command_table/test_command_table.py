@@ -74,7 +74,7 @@ def test_the_function_of_a_command_exists(spec: CommandSpec) -> None:
 def test_the_examples_of_a_command_parse(spec: CommandSpec) -> None:
     for line, purpose in spec.examples:
         assert purpose
-        words = shlex.split(line)
+        words = shlex.split(line.partition(">")[0])
         found, arguments = find_subcommand(load_spec(words[0]), words[1:])
         assert found.name == spec.name
         SpecParser(found).parse(arguments)

@@ -1,0 +1,291 @@
+#compdef engine
+# Completion of `engine` for zsh. Written by scripts/command_files.py from the table of commands.
+# Install it with:
+#   mkdir -p ~/.zsh/completions
+#   engine completion zsh > ~/.zsh/completions/_engine
+# and, in ~/.zshrc before compinit:
+#   fpath=(~/.zsh/completions $fpath)
+# or load it in ~/.zshrc, after compinit:
+#   eval "$(engine completion zsh)"
+
+_engine() {
+    local -a subcommands flags
+    local engine_path="" action="" current="" word="" ended="" helping="" i
+    local -i position=0
+    current=${words[CURRENT]}
+    for ((i = 2; i < CURRENT; i++)); do
+        word=${words[i]}
+        if [[ -z $ended && $word == -- ]]; then
+            ended=1
+        elif [[ -z $ended && $word == -?* ]]; then
+            if _engine_value "$engine_path" "$word"; then ((i++)); fi
+        elif [[ -z $engine_path && -z $helping && $word == help ]]; then
+            helping=1
+        elif ((position == 0)) && _engine_is_subcommand "$engine_path" "$word"; then
+            engine_path=${engine_path:+$engine_path }$word
+        else
+            ((position++))
+        fi
+    done
+    _engine_command "$engine_path"
+    if ((i > CURRENT)); then # the flag in front of the cursor takes this word
+        _engine_value "$engine_path" "$word"
+    elif [[ -z $ended && $current == --*=* ]]; then
+        _engine_value "$engine_path" "${current%%=*}" || return 1
+        compset -P '*='
+    elif [[ -z $ended && $current == -* ]]; then
+        _describe -o flag flags
+        return
+    elif [[ -n $helping || $position == 0 ]] && (($#subcommands)); then
+        [[ -z $engine_path && -z $helping ]] && subcommands+=('help:explain a command')
+        _describe command subcommands
+        return
+    elif [[ -z $helping ]]; then
+        _engine_argument "$engine_path" "$position"
+    fi
+    _engine_offer
+}
+
+_engine_is_subcommand() {
+    local -a subcommands flags
+    _engine_command "$1"
+    (($subcommands[(I)$2:*]))
+}
+
+_engine_offer() {
+    local -a parts found
+    local line file
+    case $action in
+    (file) _files ;;
+    (directory) _files -/ ;;
+    (words*)
+        parts=(${=action})
+        found=(${parts[3,-1]})
+        file=${XDG_CACHE_HOME:-$HOME/.cache}/engine/completion/$parts[2]
+        if [[ -r $file ]]; then
+            while IFS= read -r line; do
+                # A colon separates a name from its description.
+                found+=("${${line%%$'\t'*}//:/\\:}${${line#*$'\t'}:+:${line#*$'\t'}}")
+            done <$file
+        fi
+        _describe name found
+        ;;
+    (*) return 1 ;;
+    esac
+}
+
+# The subcommands and the flags of a command, each with what it does.
+_engine_command() {
+    subcommands=() flags=()
+    case $1 in
+    ("")
+        subcommands=('chat:talk to the agent at the terminal' 'run:give the agent a task and watch it work' 'sessions:list, search, show, export, fork and delete sessions' 'stats:show tokens and money spent, by day, model and session' 'trace:draw what ran when in a session' 'models:list the models you can use here, and what others need' 'tools:list the tools that the model can call' 'agents:list agents and sub-agents' 'permissions:show, explain and check rules; revoke grants' 'serve:serve sessions over a WebSocket, HTTP or a Unix socket' 'attach:watch a session of a server, and talk to it' 'completion:print the completion script for bash, zsh or fish' 'demo:see it work: offline, without a key')
+        flags=('--help:list the commands' '--version:print the version')
+        ;;
+    ("chat")
+        flags=('--cwd:work in this directory' '--color:choose when to use colours' '--max-steps:stop after N requests to the model' '--max-tokens:stop after N tokens, input and output' '--max-cost:stop at this cost in dollars' '--timeout:stop after this time, such as 90, 10m or 2h' '--continue:continue the newest session of this folder' '--resume:continue this session, in its folder' '--fork:continue in a copy of the session' '--store:keep sessions in this file or database' '--ephemeral:keep the session in memory only' '--no-snapshots:take no snapshots of files' '--profile:choose what is allowed where no rule decides' '--yes:approve all that no rule denies or asks about' '--rule:add a rule, such as '"'"'deny bash git push *'"'"'' '--trust:trust the project: its rules, agents and commands' '--add-dir:work in this directory as well as in the project' '--unattended:choose what happens where no user can be asked' '--sandbox:choose what confines commands' '--network:let commands in the sandbox use the network' '--model:use this model: host/model, or local:FILE' '--fallback:switch to this model when the first one fails for good' '--agent:use this agent' '--effort:set the reasoning effort' '--temperature:set the sampling temperature, 0 to 2' '--max-output:limit one answer to N tokens' '--cache:set the lifetime of the prompt cache' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
+        ;;
+    ("run")
+        flags=('--attach:add a file to the task' '--stdin:choose how standard input joins the task' '--stdin-max:accept at most so many bytes of standard input' '--cwd:work in this directory' '--output:choose what standard output carries' '--json:print events as lines of JSON: --output stream-json' '--stream:write the answer as it comes, also into a pipe' '--output-file:write the answer, or the object, to FILE as well' '--color:choose when to use colours' '--quiet:print nothing but the answer and errors' '--verbose:print a line for each request to a model' '--very-verbose:write the debug log to standard error, too' '--debug-log:write the debug log to FILE, for you alone' '--schema:accept only an answer that fits a JSON Schema' '--no-input:ask nothing: deny what would be asked' '--deny-ok:exit with 0 if the task completed though calls were denied' '--max-steps:stop after N requests to the model' '--max-tokens:stop after N tokens, input and output' '--max-cost:stop at this cost in dollars' '--timeout:stop after this time, such as 90, 10m or 2h' '--max-wait:wait no longer than this for a provider' '--continue:continue the newest session of this folder' '--resume:continue this session, in its folder' '--fork:continue in a copy of the session' '--store:keep sessions in this file or database' '--ephemeral:keep the session in memory only' '--no-snapshots:take no snapshots of files' '--profile:choose what is allowed where no rule decides' '--yes:approve all that no rule denies or asks about' '--rule:add a rule, such as '"'"'deny bash git push *'"'"'' '--trust:trust the project: its rules, agents and commands' '--add-dir:work in this directory as well as in the project' '--unattended:choose what happens where no user can be asked' '--sandbox:choose what confines commands' '--network:let commands in the sandbox use the network' '--model:use this model: host/model, or local:FILE' '--fallback:switch to this model when the first one fails for good' '--agent:use this agent' '--effort:set the reasoning effort' '--temperature:set the sampling temperature, 0 to 2' '--max-output:limit one answer to N tokens' '--cache:set the lifetime of the prompt cache' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
+        ;;
+    ("sessions")
+        subcommands=('list:list the sessions of this folder, newest first' 'search:find sessions by title or content' 'show:print a session'"'"'s conversation' 'diff:show how a turn changed files' 'versions:list the contents that a file has had' 'context:show what fills the model'"'"'s context window' 'undo:undo the newest turn: its messages and its file changes' 'redo:redo the turn that was undone last' 'restore:restore files as they were before a turn' 'compact:summarise old messages, so that requests are smaller' 'uncompact:undo the newest summary' 'rename:change a session'"'"'s title' 'fork:start a new session with another one'"'"'s history' 'export:write a session as JSON, Markdown or HTML' 'import:import an exported session, or Markdown' 'share:write a session as one self-contained web page' 'delete:delete sessions permanently' 'prune:delete sessions that have not been used for long' 'repair:copy what is readable in a damaged store to a new one')
+        flags=('--all:include sessions of all folders' '--limit:print at most N results; 0: no limit' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions list")
+        flags=('--all:include sessions of all folders' '--limit:print at most N results; 0: no limit' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions search")
+        flags=('--all:include sessions of all folders' '--limit:print at most N results; 0: no limit' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions show")
+        flags=('--usage:show tokens and cost of each request and turn as well' '--results:show the results of tool calls as well' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions diff")
+        flags=('--turn:select this turn' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions versions")
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions context")
+        flags=('--model:use this model'"'"'s window' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions undo")
+        flags=('--force:overwrite files that were changed since' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions redo")
+        flags=('--force:overwrite files that were changed since' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions restore")
+        flags=('--turn:select this turn' '--version:restore a single file as it was then' '--force:overwrite files that were changed since' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions compact")
+        flags=('--heed:add instructions for the summary' '--model:write the summary with this model' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions uncompact")
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions rename")
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions fork")
+        flags=('--at:copy messages up to this one' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions export")
+        flags=('--format:write this format' '--output:write to FILE; - is standard output' '--force:overwrite an existing file' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions import")
+        flags=('--cwd:give the session this folder from now on' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions share")
+        flags=('--output:write to FILE; - is standard output' '--force:overwrite an existing file' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions delete")
+        flags=('--yes:delete without asking for confirmation' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions prune")
+        flags=('--older-than:delete what was unused for this long, such as 30d' '--keep:keep the newest N sessions, however old' '--dry-run:list what would be deleted, and delete nothing' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("sessions repair")
+        flags=('--output:write the new store to NEW' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("stats")
+        flags=('--days:show the last N days, including today' '--all:show all time' '--by:show only this table, with all rows' '--json:print JSON instead of text' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("trace")
+        flags=('--html:write a page to FILE instead; - is standard output' '--force:overwrite an existing file' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("models")
+        flags=('--all:list every known model, also of unusable hosts' '--json:print JSON instead of text' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
+        ;;
+    ("tools")
+        flags=('--model:list only the tools for this model' '--json:print JSON instead of text' '--help:show all about this command')
+        ;;
+    ("agents")
+        flags=('--cwd:work in this directory' '--trust:include the project'"'"'s agents, as if it were trusted' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--json:print JSON instead of text' '--help:show all about this command')
+        ;;
+    ("permissions")
+        subcommands=('list:list rules and grants' 'explain:show which rule decides, and why the others don'"'"'t' 'revoke:revoke a grant' 'unasked:list the programs that may run without a question' 'lint:find rules that have no effect, or allow too much' 'trust:trust a project: use its rules, agents and commands' 'distrust:stop trusting a project')
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--json:print JSON instead of text' '--help:show all about this command')
+        ;;
+    ("permissions list")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--json:print JSON instead of text' '--help:show all about this command')
+        ;;
+    ("permissions explain")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("permissions revoke")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("permissions unasked")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("permissions lint")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("permissions trust")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("permissions distrust")
+        flags=('--cwd:work in this directory' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--profile:use this profile' '--help:show all about this command')
+        ;;
+    ("serve")
+        subcommands=('keys:list, add and revoke the tokens of a server')
+        flags=('--port:listen at this port' '--listen:listen at this address' '--tls-cert:use this certificate, with its chain, in PEM' '--tls-key:use this key of the certificate' '--insecure-plain:listen at an address of the network without encryption' '--public-url:name the address at which a proxy passes requests on' '--stdio:serve only the program that starts it, over its pipes' '--drain:let turns go on for so long when the server ends' '--require-new:fail with 11 if a server of this store runs already' '--takeover:take the sockets of a server that runs, and let it drain' '--exit-idle:end after so long without a client and without a turn' '--max-memory:take no new work above this size, such as 2G' '--notify:run this when a question waits and no client is connected' '--open:open the page in a browser' '--audit:log who connects, answers, cancels and deletes' '--cwd:work in this directory' '--store:keep sessions in this file or database' '--profile:choose what is allowed where no rule decides' '--yes:approve all that no rule denies or asks about' '--rule:add a rule, such as '"'"'deny bash git push *'"'"'' '--trust:trust the project: its rules, agents and commands' '--add-dir:work in this directory as well as in the project' '--unattended:choose what happens where no user can be asked' '--sandbox:choose what confines commands' '--network:let commands in the sandbox use the network' '--model:use this model: host/model, or local:FILE' '--fallback:switch to this model when the first one fails for good' '--agent:use this agent' '--effort:set the reasoning effort' '--temperature:set the sampling temperature, 0 to 2' '--max-output:limit one answer to N tokens' '--cache:set the lifetime of the prompt cache' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
+        ;;
+    ("serve keys")
+        subcommands=('list:list the names and roles of tokens' 'add:make a token, and print it' 'revoke:make a token useless')
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("serve keys list")
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("serve keys add")
+        flags=('--role:give the token this role' '--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("serve keys revoke")
+        flags=('--store:keep sessions in this file or database' '--help:show all about this command')
+        ;;
+    ("attach")
+        flags=('--prompt:send a prompt, and watch its turn to the end' '--cancel:cancel the running turn, and wait for its end' '--resume:continue a turn that waits or was interrupted' '--url:connect to this server: https://…, or unix: with a path' '--store:connect to the server of this store' '--color:choose when to use colours' '--help:show all about this command')
+        ;;
+    ("completion")
+        flags=('--help:show all about this command')
+        ;;
+    ("demo")
+        flags=('--html:write a page that shows what ran when as well' '--help:show all about this command')
+        ;;
+    esac
+}
+
+# How the value of a flag is completed; fails if it takes none.
+_engine_value() {
+    case "$1 $2" in
+    ("chat --cwd" | "chat --add-dir" | "run --cwd" | "run --add-dir" | "sessions --cwd" | "sessions import --cwd" | "agents --cwd" | "permissions --cwd" | "permissions list --cwd" | "permissions explain --cwd" | "permissions revoke --cwd" | "permissions unasked --cwd" | "permissions lint --cwd" | "permissions trust --cwd" | "permissions distrust --cwd" | "serve --cwd" | "serve --add-dir") action=directory ;;
+    ("chat --color" | "run --color" | "attach --color") action='words - always never auto' ;;
+    ("chat --max-steps" | "chat --max-tokens" | "chat --max-cost" | "chat --max-seconds" | "chat --timeout" | "chat --rule" | "chat --temperature" | "chat --max-output" | "chat --profile-file" | "chat --set" | "run --stdin-max" | "run --max-steps" | "run --max-tokens" | "run --max-cost" | "run --max-seconds" | "run --timeout" | "run --max-wait" | "run --rule" | "run --temperature" | "run --max-output" | "run --profile-file" | "run --set" | "sessions --limit" | "sessions --turn" | "sessions --profile-file" | "sessions -c" | "sessions --set" | "sessions --version" | "sessions --heed" | "sessions --at" | "sessions --older-than" | "sessions --keep" | "sessions list --limit" | "sessions search --limit" | "sessions diff --turn" | "sessions context --profile-file" | "sessions context -c" | "sessions context --set" | "sessions restore --turn" | "sessions restore --version" | "sessions compact --heed" | "sessions compact --profile-file" | "sessions compact -c" | "sessions compact --set" | "sessions fork --at" | "sessions prune --older-than" | "sessions prune --keep" | "stats --days" | "models --profile-file" | "models -c" | "models --set" | "agents --profile-file" | "agents -c" | "agents --set" | "permissions --profile-file" | "permissions -c" | "permissions --set" | "permissions list --profile-file" | "permissions list -c" | "permissions list --set" | "permissions explain --profile-file" | "permissions explain -c" | "permissions explain --set" | "permissions revoke --profile-file" | "permissions revoke -c" | "permissions revoke --set" | "permissions unasked --profile-file" | "permissions unasked -c" | "permissions unasked --set" | "permissions lint --profile-file" | "permissions lint -c" | "permissions lint --set" | "permissions trust --profile-file" | "permissions trust -c" | "permissions trust --set" | "permissions distrust --profile-file" | "permissions distrust -c" | "permissions distrust --set" | "serve --port" | "serve --listen" | "serve --public-url" | "serve --drain" | "serve --exit-idle" | "serve --max-memory" | "serve --notify" | "serve --rule" | "serve --temperature" | "serve --max-output" | "serve --profile-file" | "serve --set" | "attach -p" | "attach --prompt" | "attach --url") action='' ;;
+    ("chat --resume" | "run --resume") action='words sessions last' ;;
+    ("chat --store" | "chat --config" | "run --attach" | "run -o" | "run --output-file" | "run --debug-log" | "run --schema" | "run --store" | "run --config" | "sessions --store" | "sessions --config" | "sessions -o" | "sessions --output" | "sessions list --store" | "sessions search --store" | "sessions show --store" | "sessions diff --store" | "sessions versions --store" | "sessions context --config" | "sessions context --store" | "sessions undo --store" | "sessions redo --store" | "sessions restore --store" | "sessions compact --config" | "sessions compact --store" | "sessions uncompact --store" | "sessions rename --store" | "sessions fork --store" | "sessions export -o" | "sessions export --output" | "sessions export --store" | "sessions import --store" | "sessions share -o" | "sessions share --output" | "sessions share --store" | "sessions delete --store" | "sessions prune --store" | "sessions repair -o" | "sessions repair --output" | "sessions repair --store" | "stats --store" | "trace --html" | "trace --store" | "models --config" | "agents --config" | "permissions --config" | "permissions list --config" | "permissions explain --config" | "permissions revoke --config" | "permissions unasked --config" | "permissions lint --config" | "permissions trust --config" | "permissions distrust --config" | "serve --tls-cert" | "serve --tls-key" | "serve --audit" | "serve --store" | "serve --config" | "serve keys --store" | "serve keys list --store" | "serve keys add --store" | "serve keys revoke --store" | "attach --store" | "demo --html") action=file ;;
+    ("chat --profile" | "run --profile" | "permissions --profile" | "permissions list --profile" | "permissions explain --profile" | "permissions revoke --profile" | "permissions unasked --profile" | "permissions lint --profile" | "permissions trust --profile" | "permissions distrust --profile" | "serve --profile") action='words - ask auto-edit read-only full' ;;
+    ("chat --unattended" | "run --unattended" | "serve --unattended") action='words - deny rules' ;;
+    ("chat --sandbox" | "run --sandbox" | "serve --sandbox") action='words - auto landlock bwrap off' ;;
+    ("chat -m" | "chat --model" | "chat --fallback" | "run -m" | "run --model" | "run --fallback" | "sessions --model" | "sessions context --model" | "sessions compact --model" | "tools --model" | "serve -m" | "serve --model" | "serve --fallback") action='words models' ;;
+    ("chat --agent" | "run --agent" | "serve --agent") action='words agents build plan general explore' ;;
+    ("chat --effort" | "run --effort" | "serve --effort") action='words - none minimal low medium high xhigh max' ;;
+    ("chat --cache" | "run --cache" | "serve --cache") action='words - off 5m 1h' ;;
+    ("run --stdin") action='words - auto wait skip' ;;
+    ("run --output") action='words - text json stream-json' ;;
+    ("sessions --format" | "sessions export --format") action='words - json markdown html' ;;
+    ("stats --by") action='words - day model folder session' ;;
+    ("serve --role" | "serve keys --role" | "serve keys add --role") action='words - read answer full' ;;
+    (*) return 1 ;;
+    esac
+}
+
+# How an argument is completed, by its position.
+_engine_argument() {
+    action=""
+    case "$1 $2" in
+    ("run 0") action=file ;;
+    ("run"' '*) action=file ;;
+    ("sessions search"' '*) action='' ;;
+    ("sessions show 0") action='words sessions last' ;;
+    ("sessions diff 0") action='words sessions last' ;;
+    ("sessions versions 0") action='words sessions last' ;;
+    ("sessions versions 1") action=file ;;
+    ("sessions context 0") action='words sessions last' ;;
+    ("sessions undo 0") action='words sessions last' ;;
+    ("sessions redo 0") action='words sessions last' ;;
+    ("sessions restore 0") action='words sessions last' ;;
+    ("sessions restore"' '*) action=file ;;
+    ("sessions compact 0") action='words sessions last' ;;
+    ("sessions uncompact 0") action='words sessions last' ;;
+    ("sessions rename 0") action='words sessions last' ;;
+    ("sessions rename"' '*) action='' ;;
+    ("sessions fork 0") action='words sessions last' ;;
+    ("sessions export 0") action='words sessions last' ;;
+    ("sessions import 0") action=file ;;
+    ("sessions share 0") action='words sessions last' ;;
+    ("sessions delete"' '*) action='words sessions last' ;;
+    ("sessions repair 0") action=file ;;
+    ("trace 0") action='words sessions last' ;;
+    ("models 0") action='words - anthropic openai openai-chat google cohere mistral deepseek xai xai-chat perplexity moonshot zai minimax alibaba azure azure-chat vertex vertex-express vertex-anthropic bedrock bedrock-mantle bedrock-mantle-oss groq openrouter together fireworks cerebras nvidia huggingface github vercel deepinfra ollama-cloud avian crusoe heroku snowflake ollama lmstudio llamacpp vllm litellm gpustack' ;;
+    ("tools 0") action='words - apply_patch bash bash_output bash_stop context edit glob grep list multi_edit plan_exit question read task todo_read todo_write web_fetch write' ;;
+    ("agents 0") action='words agents build plan general explore' ;;
+    ("permissions explain 0") action='' ;;
+    ("permissions explain 1") action=file ;;
+    ("permissions revoke 0") action='words grants' ;;
+    ("permissions trust 0") action=directory ;;
+    ("permissions distrust 0") action=directory ;;
+    ("serve keys add 0") action='' ;;
+    ("serve keys revoke 0") action='' ;;
+    ("attach 0") action='words sessions last' ;;
+    ("completion 0") action='words - bash zsh fish' ;;
+    esac
+}
+
+if [[ $funcstack[1] == _engine ]]; then
+    _engine "$@"
+else
+    compdef _engine engine
+fi
