@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "chat": ("chat_command", "CHAT", "talk to the agent at the terminal"),
     "run": ("run_commands", "RUN", "give the agent a task and watch it work"),
-    "sessions": ("session_commands", "SESSIONS", "list, search, show, export, fork and delete sessions"),
-    "stats": ("session_commands", "STATS", "show tokens and money spent, by day, model and session"),
-    "trace": ("session_commands", "TRACE", "draw what ran when in a session"),
+    "sessions": ("session_view_commands", "SESSIONS", "list, search, show, export, fork and delete sessions"),
+    "stats": ("session_view_commands", "STATS", "show tokens and money spent, by day, model and session"),
+    "trace": ("session_view_commands", "TRACE", "draw what ran when in a session"),
     "models": ("model_commands", "MODELS", "list the models you can use here, and what others need"),
     "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
     "agents": ("agent_commands", "AGENTS", "list agents and sub-agents"),
