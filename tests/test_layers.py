@@ -90,6 +90,7 @@ LAYERS = (
     "cli.completion",
     "cli",
     "cli.sessions",
+    "cli.demo",
     "cli.chat.editor",
     "cli.chat",
     "",

@@ -61,6 +61,7 @@ class _Turn:
     started: float
     prompt: str = ""
     model: _Lane = attrs.field(factory=lambda: _Lane("model"))
+    summary: _Lane = attrs.field(factory=lambda: _Lane("summary of the history"))
     calls: dict[CallId, _Lane] = attrs.field(factory=dict[CallId, _Lane])
     agents: list[_Lane] = attrs.field(factory=list[_Lane])
     questions: dict[str, CallId] = attrs.field(factory=dict[str, CallId])
@@ -141,6 +142,10 @@ def _feed(turn: _Turn, event: ev.Durable) -> None:
             turn.model.add(event.time, "wait")
         case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.PermissionAsked() | ev.PermissionAnswered():
             _feed_call(turn, event)
+        case ev.CompactionStarted():
+            turn.summary.since = event.time
+        case ev.CompactionEnded():
+            turn.summary.add(event.time, "run")
         case _:
             pass
 
@@ -239,19 +244,21 @@ def _stop(turn: _Turn) -> str:
 
 
 def _turn_lines(number: int, turn: _Turn, width: int, symbols: LaneSymbols) -> Iterator[str]:
-    reason = "running" if turn.end is None else turn.end.result.stop_reason.replace("_", " ")
-    facts = f"{reason}, {_seconds(turn.seconds)}, {turn.requests} request{'' if turn.requests == 1 else 's'}"
+    facts = f"{_stop(turn) or 'completed'}, {_seconds(turn.seconds)}, {turn.requests} request{'' if turn.requests == 1 else 's'}"
     prompt = one_line(turn.prompt, min(_MOST_PROMPT, max(1, width - len(facts) - 14)))
     yield f"Turn {number}  {facts}" + (f"  {prompt}" if prompt else "")
     columns = max(_LEAST_BAR, width - _LABEL - _STATE - 2)
     yield f"{'':{_LABEL}} {_axis(turn.seconds, columns)}".rstrip()
-    cancelled = turn.end.ending.at if turn.end is not None and turn.end.ending is not None else 0.0
-    for lane in (turn.model, *turn.calls.values(), *turn.agents):
+    ending = None if turn.end is None else turn.end.ending
+    # Sessions of older engines do not say when.
+    cancelled = 0.0 if ending is None else ending.at
+    lanes = (turn.model, turn.summary, *turn.calls.values(), *turn.agents)
+    for lane in (lane for lane in lanes if lane.bars or lane.state):
         label = one_line(lane.label, _LABEL)
         bar = _bar(lane, turn, columns, symbols, cancelled)
         yield f"{label:{_LABEL}} {bar} {lane.state}".rstrip()
-    if turn.end is not None and turn.end.ending is not None and cancelled:
-        yield _ending_line(turn, turn.end.ending)
+    if ending is not None and cancelled:
+        yield _ending_line(turn, ending)
 
 
 def _ending_line(turn: _Turn, ending: ev.Ending) -> str:

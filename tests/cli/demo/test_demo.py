@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 
-from engine.cli.demo import has_each_result, is_running
-from engine.cli.demo_script import PROMPTS, answer, write_repository
+from engine.cli.demo.demo_checks import has_each_result, is_running
+from engine.cli.demo.demo_script import ACTS, answer, write_repository
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import HttpFailure
 from tests.cli.conftest import Start
@@ -36,12 +37,16 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     )
     assert command.wait(60) == 0, command.output
     assert "✗" not in command.output.partition("Checks")[2]
-    assert command.output.partition("Checks")[2].count("✓") == 8
+    assert command.output.partition("Checks")[2].count("✓") == 10
+    assert "ask    ● Allow edit to change this file?\n           --- prices.py\n" in command.output
+    assert "you    [a] Yes, always in this session: ./prices.py  (the demo answers)\n" in command.output
+    assert "history summarised: from about " in command.output
+    assert "┃████ cancelled\n" in command.output.partition("What ran when")[2].replace("█████", "████")
     assert "✗ bash  sh check  exit code 1" in command.output
     assert "■ bash  sh load-test  aborted: cancelled" in command.output
-    assert "calls                   8 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
+    assert "calls                   9 completed, 1 failed, 1 aborted, 1 not executed\n" in command.output
     assert "processes left          0\n" in command.output
-    assert "tokens                  14,280 in 7 requests" in command.output
+    assert "tokens                  21,600 in 9 requests" in command.output
     assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"
     assert "<title>The demo</title>" in (tmp_path / "demo.html").read_text(encoding="utf-8")
 
@@ -51,7 +56,7 @@ def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
     program = [
         sys.executable,
         "-c",
-        "import sys, engine.cli.demo_script as story\n"
+        "import sys, engine.cli.demo.demo_script as story\n"
         "files = {**story._FILES, 'prices.py': story._FILES['prices.py'].replace('price * percent', 'price*percent')}\n"
         "story._FILES = files\n"
         "from engine.cli import main\n"
@@ -63,12 +68,31 @@ def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
     assert "Some checks failed: see above" in command.output
 
 
+def test_page_without_a_name_is_in_the_cache_folder(engine: Start, tmp_path: Path) -> None:
+    command = engine("demo", XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert command.wait(60) == 0, command.output
+    page = tmp_path / "cache" / "engine" / "demo.html"
+    assert command.output.endswith(f"The same as a page, with all details:\n  {page}\n")
+    assert "<title>The demo</title>" in page.read_text(encoding="utf-8")
+
+
+def test_served_demo_has_a_page_until_it_is_interrupted(engine: Start) -> None:
+    command = engine("demo", "--serve", BROWSER="true")
+    command.read_until("Watch the session there", 30)
+    link = command.output.partition("and at\n  ")[2].split()[0]
+    with urllib.request.urlopen(link.partition("#")[0], timeout=20) as page:
+        assert b"<title>" in page.read()
+    command.read_until("The page stays open until you press Ctrl-C here.\n", 60)
+    command.send(signal.SIGINT)
+    assert command.wait() == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_demo_leaves_nothing(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
     command = engine("demo", TMPDIR=str(tmp_path / "tmp"))
     command.read_until("sh load-test  running\n", 30)
-    (pids,) = (tmp_path / "tmp").glob("*/pids")
+    (pids,) = (tmp_path / "tmp").glob("*/shop/pids")
     workers = [int(pid) for pid in pids.read_text().split()]
     command.send(number)
     assert command.wait() == 128 + number
@@ -142,13 +166,13 @@ def test_script_rejects_unexpected_requests() -> None:
     request = received(("user", [{"type": "text", "text": "something else"}]))
     (failure,) = answer(0, request)
     assert isinstance(failure, HttpFailure)
-    assert f"expected {PROMPTS[0]!r}" in failure.body
+    assert f"expected {ACTS[0].prompt!r}" in failure.body
     (failure,) = answer(99, request)
     assert isinstance(failure, HttpFailure)
 
 
 def test_the_repository_has_the_bug(tmp_path: Path) -> None:
-    write_repository(tmp_path)
-    tests = subprocess.run(["sh", "check"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    write_repository(tmp_path / "shop")
+    tests = subprocess.run(["sh", "check"], cwd=tmp_path / "shop", capture_output=True, text=True, check=False)
     assert tests.returncode == 1
     assert "AssertionError: -1800 != 180" in tests.stderr

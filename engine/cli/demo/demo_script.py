@@ -13,17 +13,63 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from engine.core.messages import Usage
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, Pause, ScriptItem, call, done, spread, text
 
 WORKERS: Final = "pids"
 
-PROMPTS: Final = (
-    "The tests of this little shop fail. Find out why, fix it, and show that they pass.",
-    "Now run the load test.",
-    "Forget the load test. Is the fix still there? Say in a sentence what was wrong.",
+
+@attrs.frozen(kw_only=True)
+class Act:
+    """An act of the demo.
+
+    Attributes:
+        title: its heading.
+        watch: what to notice.
+        prompt: what the user says; empty: the history is summarised.
+        is_cancelled: the turn is cancelled in the middle.
+    """
+
+    title: str
+    watch: str
+    prompt: str = ""
+    is_cancelled: bool = False
+
+
+ACTS: Final = (
+    Act(
+        title="1. A bug to fix",
+        watch="five calls that only read run at the same time. What runs a program or writes a file asks first. The second "
+        "edit quotes a line with the wrong indentation, and finds it all the same.",
+        prompt="The tests of this little shop fail. Find out why, fix it, and show that they pass.",
+    ),
+    Act(
+        title="2. A command that would take minutes, cancelled while it runs",
+        watch="what the cancel does to the call that runs, to the call that waits, and to the processes.",
+        prompt="Now run the load test.",
+        is_cancelled=True,
+    ),
+    Act(
+        title="3. The same session continues",
+        watch="the history is whole, so the model knows what was cancelled.",
+        prompt="Forget the load test. Is the fix still there? Say in a sentence what was wrong.",
+    ),
+    Act(
+        title="4. The history becomes too long",
+        watch="a summary replaces it. This happens by itself when the model's window is full.",
+    ),
+    Act(
+        title="5. Work continues with the summary",
+        watch="the request holds the summary instead of all that was read.",
+        prompt="Is anything left to do?",
+    ),
 )
+_FACT: Final = "discounted() took a percentage for a fraction. It divides by 100 now, and the tests pass."
+
+_OVER: Final = "This model is a script, and the script is over. With a key for a model, `engine serve` opens this page for real work."
 
 _FILES: Final[Mapping[str, str]] = {
     "README.md": """\
@@ -74,7 +120,8 @@ wait
 
 
 def write_repository(folder: Path) -> None:
-    """Write the repository into an empty folder."""
+    """Write the repository into a new folder."""
+    folder.mkdir()
     for name, content in _FILES.items():
         (folder / name).write_text(content, encoding="utf-8")
     # -E: variables like PYTHONPATH must not decide whether a test passes.
@@ -87,8 +134,10 @@ def usage_of(step: int) -> Usage:
     return Usage(input=900 + 350 * step, output=60 + 10 * step)
 
 
-def answer(step: int, request: ReceivedRequest) -> Answer:
-    """Return answer number *step*, counted from 0, for *request*."""
+def answer(step: int, request: ReceivedRequest, *, is_served: bool = False) -> Answer:
+    """Return answer number *step*, counted from 0, for *request*; *is_served*: users may ask more than the script."""
+    if is_served and step >= len(_STEPS):
+        return [*_say(_OVER), *done("stop", usage=usage_of(step))]
     # The request must contain the results of the real tools, or the demo would prove nothing.
     make, expected = _STEPS[step] if step < len(_STEPS) else (None, "")
     if make is None or expected not in _everything(request):
@@ -117,6 +166,16 @@ def _look(_: ReceivedRequest) -> Answer:
     ]
 
 
+def _summarise(_: ReceivedRequest) -> Answer:
+    headings = ("Objective", "Decisions", "Done", "In progress", "Blocked", "Next steps", "Files", "Facts")
+    known = {"Objective": "Make the shop's tests pass.", "Done": _FACT, "Files": "prices.py"}
+    return _say("\n\n".join(f"## {heading}\n\n{known.get(heading, 'None.')}" for heading in headings))
+
+
+def _nothing_left(_: ReceivedRequest) -> Answer:
+    return _say("Nothing: the fix is in, and the tests pass. The load test was cancelled on purpose.")
+
+
 def _run_the_tests(_: ReceivedRequest) -> Answer:
     return [
         *_say("A discount is in percent, but `price * percent` takes all of it. Let me see what the tests say."),
@@ -129,7 +188,7 @@ def _fix(request: ReceivedRequest) -> Answer:
     return [
         *_say(
             f"It failed with `{failure[1] if failure else '?'}`.\n"
-            "I'll divide by 100 and run the tests again: two calls that can't run in parallel, so one after the other."
+            "I'll divide by 100, correct a docstring, and run the tests again: calls that write run one after the other."
         ),
         *call(
             "edit",
@@ -140,7 +199,19 @@ def _fix(request: ReceivedRequest) -> Answer:
             },
             id="fix_1",
         ),
-        *call("bash", {"command": "sh check"}, id="fix_2"),
+        # The model has lost the indentation: the file has four spaces.
+        *call(
+            "edit",
+            {
+                "path": "prices.py",
+                "old_string": '  """Return what *prices* come to, less the discount."""\n'
+                "  return sum(discounted(price, percent) for price in prices)",
+                "new_string": '  """Return what *prices* come to, less *percent* percent."""\n'
+                "  return sum(discounted(price, percent) for price in prices)",
+            },
+            id="fix_2",
+        ),
+        *call("bash", {"command": "sh check"}, id="fix_3"),
     ]
 
 
@@ -175,12 +246,14 @@ def _finish(_: ReceivedRequest) -> Answer:
 
 # Each answer, and the text that its request must hold: what the tools really did.
 _STEPS: Final[tuple[tuple[Callable[[ReceivedRequest], Answer], str], ...]] = (
-    (_look, PROMPTS[0]),
+    (_look, ACTS[0].prompt),
     (_run_the_tests, "return price - price * percent"),
     (_fix, "AssertionError: -1800 != 180"),
     (_report, "OK\\n[exit code 0"),
-    (_run_the_load_test, PROMPTS[1]),
+    (_run_the_load_test, ACTS[1].prompt),
     (_look_again, "load test: the workers are running"),
     (_finish, "price * percent / 100"),
+    (_summarise, ACTS[2].prompt),
+    (_nothing_left, _FACT),
 )
-_LAST_OF_TURN: Final = frozenset({3, 6})
+_LAST_OF_TURN: Final = frozenset({3, 6, 7, 8})
