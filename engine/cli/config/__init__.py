@@ -1,0 +1,1 @@
+"""`engine config`: show, explain, check and change the configuration."""
