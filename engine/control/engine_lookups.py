@@ -107,12 +107,13 @@ class EngineLookups:
             if params.session_id is not None:
                 await self._reads.record(params.session_id)
             return sv.GrantListResult(grants=())
-        grants = policy.grants.current(policy.now())
-        if params.session_id is not None:
+        if params.session_id is None:
+            grants = policy.grants.current(policy.now())
+        else:
             record = await self._reads.record(params.session_id)
             path = record.events[0].path or (record.state.session_id,)
             root = await to_thread(policy.root, record.state.context.cwd)
-            grants = tuple(one for one in grants if one.project == root and one.session_id in {None, *path})
+            grants = policy.grants.of_session(path, root, policy.now())
         return sv.GrantListResult(grants=tuple(map(_grant_row, grants)))
 
     async def revoke(self, params: sv.GrantRevokeParams) -> sv.GrantRevokeResult:

@@ -12,6 +12,8 @@ import attrs
 
 from engine.core.events import (
     Durable,
+    PermissionAnswered,
+    PermissionAsked,
     PromptBlocked,
     SessionCreated,
     StepEnded,
@@ -20,10 +22,11 @@ from engine.core.events import (
     TurnResult,
     TurnUndone,
 )
-from engine.core.ids import CallId, MessageId, TurnId
+from engine.core.ids import CallId, MessageId, RequestId, TurnId
 from engine.core.messages import Message, Transcript
 from engine.journal.fold import apply
 from engine.journal.state import SessionState
+from engine.permission.question_text import answer_text
 
 
 @attrs.frozen(kw_only=True)
@@ -46,6 +49,7 @@ class History:
         parent_call_id: the call of its parent that created it.
         turns: how each turn has ended, and what it used.
         steps: the end of each step, by the id of its message.
+        answers: how the questions for permission of each call were answered, by whom, and which rule asked.
     """
 
     state: SessionState
@@ -54,6 +58,7 @@ class History:
     parent_call_id: CallId | None = None
     turns: Mapping[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult])
     steps: Mapping[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded])
+    answers: Mapping[CallId, tuple[str, ...]] = attrs.field(factory=dict[CallId, tuple[str, ...]])
 
 
 def render_history(events: Iterable[Durable]) -> History:
@@ -70,6 +75,7 @@ def render_history(events: Iterable[Durable]) -> History:
         parent_call_id=first.parent_call_id if isinstance(first, SessionCreated) else None,
         turns=builder.turns,
         steps=builder.steps,
+        answers=builder.answers,
     )
 
 
@@ -81,6 +87,8 @@ class _Builder:
     entries: dict[MessageId, HistoryEntry] = attrs.field(factory=dict[MessageId, HistoryEntry], init=False)
     turns: dict[TurnId, TurnResult] = attrs.field(factory=dict[TurnId, TurnResult], init=False)
     steps: dict[MessageId, StepEnded] = attrs.field(factory=dict[MessageId, StepEnded], init=False)
+    answers: dict[CallId, tuple[str, ...]] = attrs.field(factory=dict[CallId, tuple[str, ...]], init=False)
+    _asked: dict[RequestId, PermissionAsked] = attrs.field(factory=dict[RequestId, PermissionAsked], init=False)
     _undone: dict[TurnId, list[HistoryEntry]] = attrs.field(factory=dict[TurnId, list[HistoryEntry]], init=False)
 
     def add(self, event: Durable) -> None:
@@ -96,6 +104,10 @@ class _Builder:
                 self.entries.pop(event.message_id, None)
             case TurnEnded() if event.turn_id is not None:
                 self.turns[event.turn_id] = event.result
+            case PermissionAsked():
+                self._asked[event.request_id] = event
+            case PermissionAnswered():
+                self._answer(event)
             case _:
                 if isinstance(event, StepEnded):
                     self.steps[event.message_id] = event
@@ -103,6 +115,12 @@ class _Builder:
                     entry = HistoryEntry(message=message, time=event.time, turn_id=event.turn_id)
                     # A compaction puts messages back that are here already, with the time at which they came.
                     self.entries.setdefault(message.id, entry)
+
+    def _answer(self, event: PermissionAnswered) -> None:
+        request = self._asked.pop(event.request_id, None)
+        if request is not None:
+            earlier = self.answers.get(request.call_id, ())
+            self.answers[request.call_id] = (*earlier, answer_text(request, event))
 
     def _undo(self, turn_id: TurnId, before: Transcript) -> None:
         """Remove the whole turn: also what a compaction in it had replaced, and the messages that this one added."""

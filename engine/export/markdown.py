@@ -29,7 +29,7 @@ section, calls, and the engine's own messages. So any Markdown of that form can 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, cast, get_args
 
@@ -44,6 +44,7 @@ from engine.export.sanitize import escape_unsafe_chars, one_line
 FORMAT: Final = "engine-conversation/1"
 
 _TITLE_CHARS: Final = 200
+_ANSWER_CHARS: Final = 500
 Section: TypeAlias = Literal["User", "Assistant", "Calls", "Engine"]
 _HEADING: Final = re.compile(r"(\\*)## (User|Assistant|Calls|Engine)[ \t]*\Z")
 _ANY_HEADING: Final = re.compile(r"^(\\*## (?:User|Assistant|Calls|Engine)[ \t]*)$", re.MULTILINE)
@@ -93,7 +94,10 @@ def render_markdown(story: History, title: str) -> str:
         for result in entry.message.results
     }
     sections = [
-        f"## {name}\n\n{body}\n" for entry in story.entries for name, body in _sections(entry, results) if body.strip()
+        f"## {name}\n\n{body}\n"
+        for entry in story.entries
+        for name, body in _sections(entry, results, story.answers)
+        if body.strip()
     ]
     return "\n".join([f"---\n{front}---\n", f"# {heading}\n", *sections])
 
@@ -105,7 +109,9 @@ def _time(moment: float) -> str:
         return ""
 
 
-def _sections(entry: HistoryEntry, results: dict[CallId, CallResult]) -> Iterator[tuple[Section, str]]:
+def _sections(
+    entry: HistoryEntry, results: dict[CallId, CallResult], answers: Mapping[CallId, tuple[str, ...]]
+) -> Iterator[tuple[Section, str]]:
     message = entry.message
     if isinstance(message, UserMessage):
         is_users = message.origin in {"user", "steer", "queue"}
@@ -116,11 +122,17 @@ def _sections(entry: HistoryEntry, results: dict[CallId, CallResult]) -> Iterato
             yield "Engine", f"*({media} attached to this message, not shown)*"
     elif isinstance(message, AssistantMessage):
         yield "Assistant", _body(message.text)
-        yield "Calls", "\n\n".join(_call(call, results.get(call.call_id)) for call in message.calls)
+        yield (
+            "Calls",
+            "\n\n".join(
+                _call(call, results.get(call.call_id), answers.get(call.call_id, ())) for call in message.calls
+            ),
+        )
 
 
-def _call(call: CallPart, result: CallResult | None) -> str:
+def _call(call: CallPart, result: CallResult | None, answers: tuple[str, ...]) -> str:
     text = f"**{one_line(call.tool, 100)}**\n\n{_fenced(call.arguments, 'json')}"
+    text += "".join(f"\n\n{one_line(answer, _ANSWER_CHARS)}" for answer in answers)
     if result is None:
         return f"{text}\n\n*(no result)*"
     settlement = result.settlement

@@ -34,6 +34,13 @@ def test_question_shows_the_change(engine: Start, tmp_path: Path) -> None:
         in command.output
     )
     assert "✓ bash  cat a.txt | tee b.txt  exit code 0" in command.output
+    (session_id,) = set(re.findall(r"ses_\w+", command.output))
+    shown = engine("sessions", "show", session_id)
+    assert shown.wait() == 0
+    assert (
+        "    Allowed once: edit a.txt; asked by the rule 'ask * *' of the layer defaults (profile ask)\n"
+        in shown.output
+    )
 
 
 def test_a_new_file_is_shown_whole(engine: Start) -> None:

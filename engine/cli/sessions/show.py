@@ -88,6 +88,7 @@ def _as_json(story: History) -> str:
             }
             for entry in story.entries
         ],
+        "answers": [{"call": call_id, "answer": text} for call_id, texts in story.answers.items() for text in texts],
         "turns": [
             {
                 "turn": turn_id,
@@ -127,7 +128,7 @@ def _as_text(story: History, *, with_results: bool, with_usage: bool) -> str:
     }
     # The usage of a turn comes after its last message, so each entry is compared with the next one.
     for entry, following in zip_longest(story.entries, story.entries[1:]):
-        lines += _message(entry, ends[entry.message.id], results, with_results=with_results)
+        lines += _message(entry, ends[entry.message.id], results, story.answers, with_results=with_results)
         if with_usage:
             is_last = following is None or following.turn_id != entry.turn_id
             lines += _usage(story, entry, ends_turn=is_last)
@@ -149,7 +150,12 @@ def short_ends(ids: list[MessageId]) -> dict[MessageId, str]:
 
 
 def _message(
-    entry: HistoryEntry, end: str, results: Mapping[CallId, CallResult], *, with_results: bool
+    entry: HistoryEntry,
+    end: str,
+    results: Mapping[CallId, CallResult],
+    answers: Mapping[CallId, tuple[str, ...]],
+    *,
+    with_results: bool,
 ) -> Iterator[str]:
     message = entry.message
     at = f"{format_moment(entry.time, time.time())} · {escape_control_chars(end)}"
@@ -169,6 +175,8 @@ def _message(
                 yield escape_control_chars(message.text).strip("\n")
             for call in message.calls:
                 yield from _call(call, results.get(call.call_id), with_results=with_results)
+                # Whole: which rule asked is at the end.
+                yield from (f"    {one_line(answer, len(answer))}" for answer in answers.get(call.call_id, ()))
             yield ""
         case ResultsMessage():
             return

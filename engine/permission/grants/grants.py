@@ -164,6 +164,12 @@ class Grants:
             sorted((grant for grant in compiled if not grant.is_expired(now)), key=lambda one: one.origin.granted)
         )
 
+    def of_session(self, path: Collection[SessionId], project: str, now: float) -> tuple[Grant, ...]:
+        """Return the grants that apply to a session of a project, oldest first; *path*: the session and those above it."""
+        return tuple(
+            grant for grant in self.current(now) if grant.project == project and grant.session_id in {None, *path}
+        )
+
     def revoke(self, name: str) -> Grant:
         """Remove a grant and return it. Raises `ConfigError` if there is none with that id."""
         compiled = self._compiled.pop(name, None)

@@ -138,6 +138,18 @@ def test_grants_are_listed_and_revoked() -> None:
         grants.revoke("g1")
 
 
+def test_grants_of_a_session() -> None:
+    of_session, of_project = (
+        grant(),
+        attrs.evolve(grant("project", name="g2"), origin=attrs.evolve(ORIGIN, granted=200.0)),
+    )
+    elsewhere = attrs.evolve(grant("project", name="g3"), project="/elsewhere")
+    grants = book(of_project, of_session, elsewhere)
+    assert grants.of_session((ROOT, CHILD), PROJECT, 0) == (of_session, of_project)
+    assert grants.of_session((OTHER,), PROJECT, 0) == (of_project,)
+    assert grants.of_session((OTHER,), "/nowhere", 0) == ()
+
+
 def test_id_is_used_once() -> None:
     with pytest.raises(ConfigError, match="there is a grant g1 already"):
         book(grant(), grant())
