@@ -17,7 +17,7 @@ from engine.cli.turn.request_notes import RequestNotes
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.turn_view import TurnView
 from engine.core.errors import ConfigError
-from engine.core.settings import RetryPolicy, Settings
+from engine.core.settings import RetryPolicy, Settings, Timeouts
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
 from engine.session.session import Session
@@ -69,6 +69,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         answer_file=options.output.file,
                         task_input=options.input or TaskInput(text=""),
                         surroundings=options.surroundings,
+                        silence_limit=min(Timeouts().idle, options.max_wait or Timeouts().idle),
                     )
                     return await view.run(_turn(session, options), signals)
     finally:

@@ -168,6 +168,11 @@ class Renderer:
         return self._answer.end()
 
     @property
+    def is_line_open(self) -> bool:
+        """Whether a line of the answer has begun."""
+        return self._answer.is_line_open
+
+    @property
     def status(self) -> str:
         """The status line: the text that is being written, or the running calls; empty if there is neither."""
         if text := self._answer.preview(self._now):

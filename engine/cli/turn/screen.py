@@ -6,8 +6,9 @@ import attrs
 
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.output import Output
-from engine.cli.terminal.terminal_text import Symbols, symbols_for
+from engine.cli.terminal.terminal_text import Symbols, one_line, symbols_for
 from engine.cli.turn.render import Margins, Renderer
+from engine.cli.turn.wait_reports import WaitReports
 from engine.core.events import Durable, Live
 from engine.journal.state import Resync
 
@@ -19,6 +20,10 @@ class Screen:
     output: Output
     _renderer: Renderer
     _is_prompting: bool = attrs.field(default=False, init=False)
+    _waits: WaitReports = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._waits = WaitReports(self._show_wait, has_status=not self._renderer.plain)
 
     @classmethod
     def on(
@@ -55,8 +60,33 @@ class Screen:
             text = f"\n{text}"
             self._is_prompting = False
         self.output.write(text)
+        self._waits.feed(event)
+        self._show_status()
+
+    async def watch_waits(self, silence_limit: float) -> None:
+        """Show what the turn waits for, until cancelled; a model may be silent for *silence_limit* seconds.
+
+        Always a checkpoint.
+        """
+        self._waits.state = attrs.evolve(self._waits.state, limit=silence_limit)
+        await self._waits.run()
+
+    def _show_status(self) -> None:
+        if self._renderer.plain:
+            return
+        line = self._renderer.status
+        if line and (addition := self._waits.addition):
+            line = one_line(f"{line} {self.symbols.note} {addition}", self.output.width - 1, self.symbols.cut)
+        if not line and not self._renderer.is_line_open:
+            line = one_line(self._waits.text, self.output.width - 1, self.symbols.cut)
+        self.output.show_status("" if self._is_prompting else line)
+
+    def _show_wait(self) -> None:
+        """Show that time has passed: on the status line, else as a line."""
         if not self._renderer.plain:
-            self.output.show_status("" if self._is_prompting else self._renderer.status)
+            self._show_status()
+        elif (text := self._waits.text) and not self._is_prompting and not self._renderer.is_line_open:
+            self.add_lines(f"{self.symbols.note} {text}\n")
 
     def add_lines(self, lines: str) -> None:
         """Add whole lines."""

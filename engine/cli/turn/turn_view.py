@@ -26,6 +26,7 @@ from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
 from engine.core.errors import NothingToUndo, SnapshotError
+from engine.core.settings import Timeouts
 from engine.core.threads import to_thread
 from engine.core.version import __version__
 from engine.nursery.transition import NO_FIT as NO_FIT_DETAIL
@@ -63,6 +64,7 @@ class TurnView:
         answer_file: the file that gets the answer, or the record, as well.
         task_input: what the prompt consists of, for the record.
         surroundings: what the words about a failure need besides its facts.
+        silence_limit: for how many seconds a model may be silent.
     """
 
     _session: Session
@@ -75,6 +77,7 @@ class TurnView:
     answer_file: Path | None = attrs.field(default=None, kw_only=True)
     task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
     surroundings: Surroundings = attrs.field(factory=Surroundings, kw_only=True)
+    silence_limit: float = attrs.field(default=Timeouts().idle, kw_only=True)
     _record: RunRecord = attrs.field(init=False)
     _screen: Screen = attrs.field(init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
@@ -128,6 +131,8 @@ class TurnView:
 
                 dialogue = TurnDialogue(answerable=turn, turn=turn, keyboard=self._keyboard, screen=self._screen)
                 nursery.start_soon(dialogue.run)
+            if self._shows_notes:
+                nursery.start_soon(self._screen.watch_waits, self.silence_limit)
             async for event in turn:
                 self._tally.feed(event)
                 self._record.feed(event)
