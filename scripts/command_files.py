@@ -9,10 +9,13 @@
 import sys
 from pathlib import Path
 
+from scripts import command_reference, man_pages
 from scripts.completion_scripts import bash_script, fish_script, zsh_script
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 COMPLETION = REPOSITORY / "engine" / "cli" / "completion"
+MAN = REPOSITORY / "docs" / "man"
+REFERENCE = REPOSITORY / "docs" / "reference" / "commands.md"
 
 
 def files() -> dict[Path, str]:
@@ -21,6 +24,10 @@ def files() -> dict[Path, str]:
         COMPLETION / "engine.bash": bash_script(),
         COMPLETION / "engine.zsh": zsh_script(),
         COMPLETION / "engine.fish": fish_script(),
+        MAN / "engine.1": man_pages.engine_page(),
+        MAN / "engine-run.1": man_pages.run_page(),
+        MAN / "engine-config.5": man_pages.configuration_page(),
+        REFERENCE: command_reference.page_text(),
     }
 
 
@@ -33,7 +40,7 @@ def main(arguments: list[str]) -> int:
             path.write_text(text, "utf-8")
         return 0
     for path in different:
-        print(f"{path.relative_to(REPOSITORY)} differs from engine/cli/command_table: run `make surface`")
+        print(f"{path.relative_to(REPOSITORY)} is not up to date: run `make surface`")
     return int(bool(different))
 
 

@@ -6,6 +6,7 @@ from the environment this script runs in.
 """
 
 import importlib.metadata
+import json
 import os
 import subprocess
 import sys
@@ -49,7 +50,33 @@ def main() -> None:
         version = _run(python.with_name("engine"), "--version").strip()
         assert _run(python, "-m", "engine", "--version").strip() == version
         assert wheel.name.split("-")[1] in version, f"{wheel.name} says it is {version}"
+        _use_installed_texts(python)
         print(f"{wheel.name}: {version}")
+
+
+# What the wheel puts where `man` and shells look.
+SHARED = (
+    "man/man1/engine.1",
+    "man/man1/engine-run.1",
+    "man/man5/engine-config.5",
+    "bash-completion/completions/engine",
+    "zsh/site-functions/_engine",
+    "fish/vendor_completions.d/engine.fish",
+)
+
+
+def _use_installed_texts(python: Path) -> None:
+    """Read the help, the completion scripts and the man pages as a user does."""
+    engine = python.with_name("engine")
+    record = json.loads(_run(engine, "--version", "--json"))
+    assert record["version"] in _run(engine, "--version"), record
+    assert "usage: engine run" in _run(engine, "help", "run")
+    for name in SHARED:
+        installed = python.parent.parent / "share" / name
+        assert installed.is_file(), f"the wheel installs no share/{name}"
+    for shell, name in (("bash", SHARED[3]), ("zsh", SHARED[4]), ("fish", SHARED[5])):
+        script = (python.parent.parent / "share" / name).read_text("utf-8")
+        assert _run(engine, "completion", shell) == script, f"engine completion {shell} is not share/{name}"
 
 
 def _run(*command: str | Path) -> str:

@@ -58,9 +58,12 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: path.name)
+FILES = files()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_files_are_those_of_the_table(path: Path) -> None:
-    assert path.read_text("utf-8") == files()[path], f"{path.relative_to(REPOSITORY)}: run `make surface`"
+    assert path.read_text("utf-8") == FILES[path], f"{path.relative_to(REPOSITORY)}: run `make surface`"
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -77,6 +80,18 @@ def test_an_unknown_shell_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 def test_printing_a_script_loads_nothing() -> None:
     modules = modules_after("from engine.cli import main; main(['completion', 'bash'])") - modules_after("")
     assert not {"argparse", "attrs", "pathlib", "trio", "engine.cli.command_table.command_spec"} & modules
+
+
+@pytest.mark.os
+@pytest.mark.skipif(shutil.which("man") is None or shutil.which("groff") is None, reason="there is no man")
+@pytest.mark.parametrize("page", [path for path in FILES if path.suffix in {".1", ".5"}], ids=lambda path: path.name)
+def test_man_pages_are_read_without_warnings(page: Path) -> None:
+    environment = {"PATH": os.environ["PATH"], "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}
+    ended = subprocess.run(
+        ["man", "--warnings=w", "-l", str(page)], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ended.stderr == ""
+    assert page.stem in ended.stdout
 
 
 # ---- real shells ---------------------------------------------------------------------------------------------------
