@@ -88,7 +88,12 @@ def test_printing_a_script_loads_nothing() -> None:
 def test_man_pages_are_read_without_warnings(page: Path) -> None:
     environment = {"PATH": os.environ["PATH"], "MANWIDTH": "100", "LC_ALL": "C.UTF-8"}
     ended = subprocess.run(
-        ["man", "--warnings=w", "-l", str(page)], env=environment, capture_output=True, text=True, check=True, timeout=60
+        ["man", "--warnings=w", "-l", str(page)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     )
     assert ended.stderr == ""
     assert page.stem in ended.stdout
