@@ -95,6 +95,8 @@ class RemoteView:
                     inner.start_soon(self._leave_by_signal, signals)
                     await self._watch(inner, start)
                     inner.cancel_scope.cancel(reason="the session is not watched any more")
+            # What runs goes on, but not on this screen.
+            self._output.show_status("")
             if self._failure is None:
                 self._screen.add_lines("".join(f"{line}\n" for line in self._last_lines()))
             with trio.move_on_after(_DRAIN_SECONDS):

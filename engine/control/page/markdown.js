@@ -278,13 +278,6 @@ export class Markdown {
   }
 }
 
-/** Render a whole text into *root*. */
-export function renderMarkdown(root, text, options) {
-  const markdown = new Markdown(root, options);
-  markdown.add(text);
-  markdown.end();
-}
-
 function withCode(text) {
   const pieces = text.split("`");
   const parts = [];

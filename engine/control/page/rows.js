@@ -205,7 +205,7 @@ class EndRow {
     ].filter((fact) => fact && fact !== "0 tokens");
     const mark = { good: "done", neutral: "ending", bad: "failed" }[tone];
     const isTold = result.stop_reason === "aborted" && item.ending;
-    const detail = tone !== "good" && result.detail && !isTold ? h("p", { class: "end-detail" }, visible(result.detail)) : null;
+    const detail = tone !== "good" && result.detail && !isTold ? h("p", { class: "end-detail" }, sentence(result.detail)) : null;
     const reset = result.reset_at ? h("p", { class: "end-detail" }, `The limit resets at ${clock(result.reset_at)}.`) : null;
     const lost = result.durable === false ? h("p", { class: "end-detail tone-bad" }, "The store did not confirm this turn: it may be lost on a restart.") : null;
     this.copy = copyButton(() => context.answerOf(item.turnId), "Copy answer");

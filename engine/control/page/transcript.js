@@ -33,7 +33,7 @@ export class Transcript {
     for (const input of ["wheel", "touchmove", "pointerdown", "keydown", "focusin"]) {
       this.scroller.addEventListener(input, () => (this.touchedAt = performance.now()), { passive: true });
     }
-    this.resized = new ResizeObserver(() => this.draw());
+    this.resized = new ResizeObserver(() => this.#sizes() !== this.drawnSizes && this.draw());
     this.resized.observe(this.scroller);
     this.resized.observe(this.list);
   }
@@ -46,7 +46,7 @@ export class Transcript {
       for (const row of this.rows.values()) row.node.remove();
       this.rows.clear();
     }
-    this.draw();
+    this.#draw();
   }
 
   toEnd() {
@@ -139,6 +139,12 @@ export class Transcript {
     this.#setSpace(this.below, offsets[this.items.length] - offsets[end]);
     this.#place(anchor);
     this.latest.hidden = this.isAtEnd;
+    this.drawnSizes = this.#sizes();
+  }
+
+  /** What changes when something else than drawing has changed it: the window, or an image that has come. */
+  #sizes() {
+    return `${this.scroller.clientWidth} ${this.scroller.clientHeight} ${this.list.offsetHeight}`;
   }
 
   /** Return a row in view and where it is, to keep it there. */

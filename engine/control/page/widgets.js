@@ -24,18 +24,18 @@ export function button(label, { icon: name, kind = "", onClick, iconOnly = false
 
 /** Run *task* when the browser draws next, once, however often this is called before. */
 export function onNextFrame(task) {
-  let isPlanned = false;
+  let timer = null;
+  const run = () => {
+    if (timer === null) return;
+    clearTimeout(timer);
+    timer = null;
+    task();
+  };
   return () => {
-    if (isPlanned) return;
-    isPlanned = true;
-    const run = () => {
-      if (!isPlanned) return;
-      isPlanned = false;
-      task();
-    };
-    requestAnimationFrame(run);
+    if (timer !== null) return;
     // Frames are not drawn in a tab that is not seen, but its title and its announcements go on.
-    setTimeout(run, 250);
+    timer = setTimeout(run, 250);
+    requestAnimationFrame(run);
   };
 }
 

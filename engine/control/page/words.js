@@ -34,7 +34,7 @@ export function endOf(result, ending, ownName = "") {
   const reason = result.stop_reason;
   if (isCut(result, ending)) return { text: "Interrupted", tone: "neutral" };
   const by = reason === "aborted" && ending?.by && ending.by !== ownName ? ` by ${oneLine(ending.by, 40)}` : "";
-  const during = { streaming: " while the model answered", tools: " while tools ran", waiting: " while it waited for an answer" };
+  const during = { streaming: " while the model answered", tools: " while tools ran", waiting: " while it waited" };
   const where = reason === "aborted" ? (during[result.during] ?? "") : "";
   const tone = CALM.has(reason) ? "good" : STOPPED.has(reason) ? "neutral" : "bad";
   return { text: `${STOP_REASONS[reason] ?? reason}${by}${where}`, tone };
