@@ -174,13 +174,22 @@ TRACE: Final = CommandSpec(
             help="write a page to FILE instead; - is standard output",
             default_text="",
             example="--html trace.html",
+            excludes="form",
         ),
         FORCE_FILE,
+        Flag(
+            names=("--requests",),
+            help="print the bodies of the requests, as JSON lines",
+            detail="They are encoded again from the record, without the schemas of the tools.",
+            excludes="form",
+        ),
+        *CONFIG_FLAGS,
     ),
     exit_codes=CODES,
     sample="last",
     examples=(
         ("trace last", "draw the newest session of this folder"),
         ("trace last --html trace.html", "the same as a page"),
+        ("trace last --requests", "what the model was sent"),
     ),
 )

@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 
+from engine.cli.flags.config_flags import load_user_config
 from engine.cli.sessions.session_command import run_subcommand
 from engine.cli.sessions.show import session_title
 from engine.cli.sessions.write_document import Journals, write_document
+from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import UNICODE, stdout_width, symbols_for
 from engine.core.version import __version__
 from engine.export.history import render_history
@@ -22,6 +25,12 @@ def main(arguments: list[str]) -> int:
 
 
 def _trace(args: argparse.Namespace) -> int:
+    if args.requests:
+        # Imported here: the lanes need no provider.
+        from engine.cli.sessions.trace_requests import NOTICE, request_lines
+
+        print_error(NOTICE)
+        return write_document(args, partial(request_lines, config=load_user_config(args)), is_private=True)
     return write_document(args, _lines if args.output is None else _page, is_private=True)
 
 

@@ -374,6 +374,7 @@ def test_trace_writes_one_private_page(three: Engine) -> None:
     assert (again.code, "one.html exists already" in again.err) == (2, True)
     assert three("trace", "last", "--html", "one.html", "--force").code == 0
     assert "Turn 1  " in three("trace", ONE).out
+    assert three("trace", ONE, "--html", "-", "--requests").code == 2, "one or the other"
     assert three("trace", "ses_none", "--html", "-").code == 2
 
 
