@@ -28,6 +28,8 @@ _PASTE_START: Final = b"\x1b[200~"
 _PASTE_END: Final = b"\x1b[201~"
 _MARK_PASTES: Final = b"\x1b[?2004h"
 _MARK_NO_PASTES: Final = b"\x1b[?2004l"
+# The terminals that mark pastes now.
+_MARKING: Final = set[int]()
 # The indices in what `termios.tcgetattr` returns.
 _LOCAL_FLAGS: Final = 3
 _CONTROL_CHARS: Final = 6
@@ -39,6 +41,13 @@ def has_terminal() -> bool:
         return sys.stderr is not None and sys.stderr.isatty()  # None if closed
     except ValueError:
         return False
+
+
+def restore_terminals() -> None:
+    """Leave the terminals as they were, without closing them: for a process that exits at once. Not a checkpoint."""
+    for fd in _MARKING:
+        with suppress(OSError):
+            os.write(fd, _MARK_NO_PASTES)
 
 
 @attrs.frozen(kw_only=True)
@@ -129,12 +138,15 @@ class Keyboard:
 
     def mark_pastes(self, *, is_on: bool) -> None:
         """Have the terminal mark pasted text, so that it isn't taken for typed text. Not a checkpoint."""
+        (_MARKING.add if is_on else _MARKING.discard)(self._fd)
         # It fails on a terminal that is halted or gone: then only several lines at once are a paste.
         with suppress(OSError):
             os.write(self._fd, _MARK_PASTES if is_on else _MARK_NO_PASTES)
 
     def close(self) -> None:
-        """Close the terminal."""
+        """Close the terminal, and leave it as it was."""
+        if self._fd in _MARKING:
+            self.mark_pastes(is_on=False)
         os.close(self._fd)
 
     def _read(self) -> bytes:

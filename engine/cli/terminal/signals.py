@@ -7,6 +7,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NoReturn
 
+from engine.cli.terminal.keyboard import restore_terminals
 from engine.process.kill_tree import end_processes, find_marked
 from engine.process.subreaper import find_adopted, is_subreaper
 from engine.tools.call_values import GRACE
@@ -47,4 +48,5 @@ async def leave_at_once(number: int, is_ours: Callable[[str], bool]) -> NoReturn
     """End the run's processes and then this one, without saving or printing. Always a checkpoint."""
     # The user asked twice: nothing may delay the exit except ending the processes.
     await end_processes(lambda: [*find_marked(is_ours), *(find_adopted() if is_subreaper() else ())], grace=GRACE)
+    restore_terminals()
     os._exit(128 + number)
