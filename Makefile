@@ -143,6 +143,7 @@ surface: dev ## pin the public names, and write what is made from code: referenc
 	@$(BIN)/python tests/test_surface.py --write
 	@$(BIN)/python scripts/api_reference.py --write
 	@$(BIN)/python -m scripts.control_reference --write
+	@$(BIN)/python -m scripts.run_reference --write
 	@$(BIN)/python -m scripts.page_tables --write
 	@$(BIN)/python -m scripts.command_files --write
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Final, cast
@@ -32,7 +31,8 @@ from engine.cli.terminal.debug_log import debug_log
 from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import print_text
-from engine.cli.turn.run_record import OutputMode, failure_record
+from engine.cli.turn.record_types import OutputMode
+from engine.cli.turn.run_record import failure_record, record_text
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
 from engine.core.settings import Limits
 from engine.process.own_environment import hide_own_secrets
@@ -67,8 +67,7 @@ def main(arguments: list[str]) -> int:
         return () if found is None else (*found[1].lines(),)
 
     def print_record(error: EngineError, code: int) -> None:
-        record = failure_record(str(error), code, problem_of_error(error, around))
-        print_text(f"{json.dumps(record)}\n")
+        print_text(record_text(failure_record(str(error), code, problem_of_error(error, around))))
 
     if _wants_json(arguments):
         return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)

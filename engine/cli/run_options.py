@@ -13,7 +13,7 @@ from engine.cli.flags.permission_flags import PermissionChoice
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.colours import ColourChoice
-from engine.cli.turn.run_record import OutputMode
+from engine.cli.turn.record_types import OutputMode
 from engine.core.settings import Limits
 from engine.prompt.layers import PromptLayers
 from engine.store.memory import MEMORY

@@ -67,6 +67,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         is_quiet=options.output.is_quiet,
                         request_notes=RequestNotes() if options.output.verbosity else None,
                         answer_file=options.output.file,
+                        max_cost=options.limits.cost,
                         task_input=options.input or TaskInput(text=""),
                         surroundings=options.surroundings,
                         silence_limit=min(Timeouts().idle, options.max_wait or Timeouts().idle),

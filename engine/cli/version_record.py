@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 
-from engine.cli.turn.run_record import SCHEMA
+from engine.cli.turn.record_types import SCHEMA
 from engine.core.version import __version__
 
 

@@ -35,7 +35,7 @@ ENDINGS: dict[str, Callable[[str], Sequence[Answer]]] = {
     "work": _work,
     "loops": _loop,
     "limited": lambda seconds: [[HttpFailure(429, "{}", headers=(("retry-after", seconds),))]],
-    "cut": lambda _: [[*text("A part"), *done("length", usage=_USAGE)]] * 9,
+    "cut": lambda _: [[*text(f"Part {n}, about {n * 7}."), *done("length", usage=_USAGE)] for n in range(9)],
     "refused": lambda _: _refusal("wrong key", 401, "authentication_error"),
     "fails": _refusal,
     "overflows": lambda _: _refusal("prompt is too long: 250000 tokens > 200000 maximum"),

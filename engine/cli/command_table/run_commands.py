@@ -19,7 +19,7 @@ from engine.cli.command_table.turn_flags import (
 from engine.cli.flags.arg_types import time_span, whole
 from engine.cli.task.standard_input import MAX_BYTES, StdinPolicy
 from engine.cli.terminal.exit_codes import MEANINGS
-from engine.cli.turn.run_record import OutputMode
+from engine.cli.turn.record_types import OutputMode
 
 _INPUT: Final = FlagGroup(
     "input",

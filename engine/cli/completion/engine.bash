@@ -101,7 +101,7 @@ _engine_command() {
     subcommands=() flags=()
     case $1 in
     "")
-        subcommands=(chat run sessions stats trace models tools agents permissions config serve attach completion demo)
+        subcommands=(chat run sessions stats trace models tools agents permissions config serve attach completion schema demo)
         flags=(--help --version)
         ;;
     "chat")
@@ -265,6 +265,9 @@ _engine_command() {
     "completion")
         flags=(--help)
         ;;
+    "schema")
+        flags=(--help)
+        ;;
     "demo")
         flags=(--serve --html --help)
         ;;
@@ -339,6 +342,7 @@ _engine_argument() {
     "serve keys revoke 0") action='' ;;
     "attach 0") action='words sessions last' ;;
     "completion 0") action='words - bash zsh fish' ;;
+    "schema 0") action='words - result events config' ;;
     esac
 }
 

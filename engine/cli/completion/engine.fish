@@ -71,7 +71,7 @@ end
 function __engine_subcommands
     switch "$argv[1]"
         case ''
-            printf '%s\t%s\n' 'chat' 'talk to the agent at the terminal' 'run' 'give the agent a task and watch it work' 'sessions' 'list, search, show, export, fork and delete sessions' 'stats' 'show tokens and money spent, by day, model and session' 'trace' 'draw what ran when in a session' 'models' 'list the models you can use here, and what others need' 'tools' 'list the tools that the model can call' 'agents' 'list agents and sub-agents' 'permissions' 'show, explain and check rules; revoke grants' 'config' 'show, explain and change the configuration' 'serve' 'serve sessions over a WebSocket, HTTP or a Unix socket' 'attach' 'watch a session of a server, and talk to it' 'completion' 'print the completion script for bash, zsh or fish' 'demo' 'see it work: offline, without a key'
+            printf '%s\t%s\n' 'chat' 'talk to the agent at the terminal' 'run' 'give the agent a task and watch it work' 'sessions' 'list, search, show, export, fork and delete sessions' 'stats' 'show tokens and money spent, by day, model and session' 'trace' 'draw what ran when in a session' 'models' 'list the models you can use here, and what others need' 'tools' 'list the tools that the model can call' 'agents' 'list agents and sub-agents' 'permissions' 'show, explain and check rules; revoke grants' 'config' 'show, explain and change the configuration' 'serve' 'serve sessions over a WebSocket, HTTP or a Unix socket' 'attach' 'watch a session of a server, and talk to it' 'completion' 'print the completion script for bash, zsh or fish' 'schema' 'print the JSON Schema of records, events or configuration' 'demo' 'see it work: offline, without a key'
         case 'sessions'
             printf '%s\t%s\n' 'list' 'list the sessions of this folder, newest first' 'search' 'find sessions by title or content' 'show' 'print a session\'s conversation' 'diff' 'show how a turn changed files' 'versions' 'list the contents that a file has had' 'context' 'show what fills the model\'s context window' 'undo' 'undo the newest turn: its messages and its file changes' 'redo' 'redo the turn that was undone last' 'restore' 'restore files as they were before a turn' 'compact' 'summarise old messages, so that requests are smaller' 'uncompact' 'undo the newest summary' 'rename' 'change a session\'s title' 'fork' 'start a new session with another one\'s history' 'export' 'write a session as JSON, Markdown or HTML' 'import' 'import an exported session, or Markdown' 'share' 'write a session as one self-contained web page' 'delete' 'delete sessions permanently' 'prune' 'delete sessions that have not been used for long' 'repair' 'copy what is readable in a damaged store to a new one'
         case 'permissions'
@@ -192,6 +192,8 @@ function __engine_flags
         case 'attach'
             printf '%s\t%s\n' '--prompt' 'send a prompt, and watch its turn to the end' '--cancel' 'cancel the running turn, and wait for its end' '--resume' 'continue a turn that waits or was interrupted' '--url' 'connect to this server: https://…, or unix: with a path' '--store' 'connect to the server of this store' '--color' 'choose when to use colours' '--help' 'show all about this command'
         case 'completion'
+            printf '%s\t%s\n' '--help' 'show all about this command'
+        case 'schema'
             printf '%s\t%s\n' '--help' 'show all about this command'
         case 'demo'
             printf '%s\t%s\n' '--serve' 'watch it on the engine\'s page, in a browser' '--html' 'write the page that shows what ran when here' '--help' 'show all about this command'
@@ -322,6 +324,8 @@ function __engine_argument
             echo 'words sessions last'
         case 'completion 0'
             echo 'words - bash zsh fish'
+        case 'schema 0'
+            echo 'words - result events config'
     end
 end
 

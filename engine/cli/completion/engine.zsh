@@ -79,7 +79,7 @@ _engine_command() {
     subcommands=() flags=()
     case $1 in
     ("")
-        subcommands=('chat:talk to the agent at the terminal' 'run:give the agent a task and watch it work' 'sessions:list, search, show, export, fork and delete sessions' 'stats:show tokens and money spent, by day, model and session' 'trace:draw what ran when in a session' 'models:list the models you can use here, and what others need' 'tools:list the tools that the model can call' 'agents:list agents and sub-agents' 'permissions:show, explain and check rules; revoke grants' 'config:show, explain and change the configuration' 'serve:serve sessions over a WebSocket, HTTP or a Unix socket' 'attach:watch a session of a server, and talk to it' 'completion:print the completion script for bash, zsh or fish' 'demo:see it work: offline, without a key')
+        subcommands=('chat:talk to the agent at the terminal' 'run:give the agent a task and watch it work' 'sessions:list, search, show, export, fork and delete sessions' 'stats:show tokens and money spent, by day, model and session' 'trace:draw what ran when in a session' 'models:list the models you can use here, and what others need' 'tools:list the tools that the model can call' 'agents:list agents and sub-agents' 'permissions:show, explain and check rules; revoke grants' 'config:show, explain and change the configuration' 'serve:serve sessions over a WebSocket, HTTP or a Unix socket' 'attach:watch a session of a server, and talk to it' 'completion:print the completion script for bash, zsh or fish' 'schema:print the JSON Schema of records, events or configuration' 'demo:see it work: offline, without a key')
         flags=('--help:list the commands' '--version:print the version')
         ;;
     ("chat")
@@ -243,6 +243,9 @@ _engine_command() {
     ("completion")
         flags=('--help:show all about this command')
         ;;
+    ("schema")
+        flags=('--help:show all about this command')
+        ;;
     ("demo")
         flags=('--serve:watch it on the engine'"'"'s page, in a browser' '--html:write the page that shows what ran when here' '--help:show all about this command')
         ;;
@@ -317,6 +320,7 @@ _engine_argument() {
     ("serve keys revoke 0") action='' ;;
     ("attach 0") action='words sessions last' ;;
     ("completion 0") action='words - bash zsh fish' ;;
+    ("schema 0") action='words - result events config' ;;
     esac
 }
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
-from collections.abc import Mapping
 from typing import TextIO
 
 import attrs
@@ -13,7 +11,8 @@ import attrs
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import escape_control_chars
-from engine.cli.turn.run_record import OutputMode
+from engine.cli.turn.record_types import InitRecord, OutputMode, RunResult
+from engine.cli.turn.run_record import record_text
 from engine.core import events as ev
 from engine.core.messages import TextPart
 from engine.journal.state import Resync
@@ -67,10 +66,10 @@ class RunOutput:
         elif self.mode == "text" and self.is_streaming and not self.shows_text:
             self._stream(event)
 
-    def finish(self, record: Mapping[str, object], answer: str) -> None:
+    def finish(self, record: RunResult, answer: str) -> None:
         """Write what comes last: the record as JSON, or the answer if it was not streamed."""
         if self.mode != "text":
-            self.answer.write(f"{json.dumps(record)}\n")
+            self.answer.write(record_text(record))
         elif not self.is_streaming and answer:
             self.answer.write(f"{answer}\n")
 
@@ -78,10 +77,10 @@ class RunOutput:
         """Return the answer: the last message, or the value in it."""
         return (result.output or "") if self.is_value else result.text
 
-    def begin(self, record: Mapping[str, object]) -> None:
+    def begin(self, record: InitRecord) -> None:
         """Write the first line of a stream of JSON."""
         if self.mode == "stream-json":
-            self.answer.write(f"{json.dumps(record)}\n")
+            self.answer.write(record_text(record))
 
     def _stream(self, event: ev.Durable | ev.Live | Resync) -> None:
         if isinstance(event, ev.TextDelta) and len(event.path) == 1:

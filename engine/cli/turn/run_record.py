@@ -5,14 +5,27 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, cast
 
 import attrs
 
 from engine.cli.problems.problem import ProblemText, problem_of_result
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.turn.record_types import (
+    AttachmentRecord,
+    CallCounts,
+    ChangedFile,
+    CostRecord,
+    DeniedCall,
+    ErrorRecord,
+    InitRecord,
+    RunResult,
+    StdinRecord,
+    UsageRecord,
+)
 from engine.core import events as ev
+from engine.core.errors import ErrorInfo
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.messages import Settlement, Usage
 from engine.journal.state import Resync
@@ -20,10 +33,6 @@ from engine.journal.state import Resync
 if TYPE_CHECKING:
     from engine.cli.task.task_input import TaskInput
     from engine.session.undo import FileDiff
-
-# Fields are only added while this number stays.
-SCHEMA: Final = 1
-OutputMode = Literal["text", "json", "stream-json"]
 
 
 @attrs.define(eq=False)
@@ -39,7 +48,7 @@ class RunRecord:
     turn_id: str = attrs.field(default="", init=False)
     _tools: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _calls: Counter[str] = attrs.field(factory=Counter[str], init=False)
-    _denied: list[dict[str, object]] = attrs.field(factory=list[dict[str, object]], init=False)
+    _denied: list[DeniedCall] = attrs.field(factory=list[DeniedCall], init=False)
     _models: dict[MessageId, str] = attrs.field(factory=dict[MessageId, str], init=False)
     _cost_by_model: dict[str, float] = attrs.field(factory=dict[str, float], init=False)
     _cost_of_sub_agents: float = attrs.field(default=0.0, init=False)
@@ -48,11 +57,11 @@ class RunRecord:
     @property
     def withheld(self) -> int:
         """How many calls were denied for lack of a user to ask."""
-        return sum(entry["why"] == "unattended" for entry in self._denied)
+        return sum(call.why == "unattended" for call in self._denied)
 
     @property
-    def denied(self) -> Sequence[Mapping[str, object]]:
-        """The calls that were denied: each with its tool, the permission, and the rule that would allow it."""
+    def denied(self) -> Sequence[DeniedCall]:
+        """The calls that were denied."""
         return self._denied
 
     def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
@@ -77,57 +86,66 @@ class RunRecord:
                 pass
 
     def result(
-        self, result: ev.TurnResult, *, exit_code: int, seconds: float, left_running: Iterable[int] = ()
-    ) -> dict[str, object]:
-        """Return the record, without the changed files."""
-        return {
-            "type": "result",
-            "schema": SCHEMA,
-            "session_id": self._session_id,
-            "turn_id": self.turn_id,
-            "stop_reason": result.stop_reason,
-            "exit_code": exit_code,
-            "detail": result.detail,
-            "text": result.text,
-            "output": None if result.output is None else json.loads(result.output),
-            "seconds": round(seconds, 3),
-            "steps": result.steps,
-            "models": list(dict.fromkeys(self._models.values())),
-            "retries": self._retries,
-            "durable": result.durable,
-            "usage": usage_fields(result.usage),
-            "cost": self._cost(result),
-            "calls": {name: self._calls[name] for name in ("completed", "failed", "denied", "aborted")},
-            "denied": self._denied,
-            "left_running": list(left_running),
-            "reset_at": result.reset_at,
-            "error": _error(result, self._surroundings),
-        }
+        self,
+        result: ev.TurnResult,
+        *,
+        exit_code: int,
+        seconds: float,
+        max_cost: float | None = None,
+        left_running: Iterable[int] = (),
+        changed_files: tuple[ChangedFile, ...] | None = None,
+        task_input: TaskInput | None = None,
+    ) -> RunResult:
+        """Return the final record."""
+        return RunResult(
+            session_id=self._session_id,
+            turn_id=self.turn_id,
+            stop_reason=result.stop_reason,
+            exit_code=exit_code,
+            detail=result.detail,
+            text=result.text,
+            output=None if result.output is None else json.loads(result.output),
+            seconds=round(seconds, 3),
+            steps=result.steps,
+            models=tuple(dict.fromkeys(self._models.values())),
+            retries=self._retries,
+            durable=result.durable,
+            usage=_usage(result.usage),
+            cost=self._cost(result, max_cost),
+            calls=CallCounts(**{field.name: self._calls[field.name] for field in attrs.fields(CallCounts)}),
+            changed_files=changed_files,
+            denied=tuple(self._denied),
+            left_running=tuple(left_running),
+            stdin=None if task_input is None else _stdin(task_input),
+            attachments=None if task_input is None else tuple(_attachments(task_input)),
+            reset_at=result.reset_at,
+            error=_error(result, self._surroundings),
+        )
 
     def _settle(self, call_id: CallId, settlement: Settlement) -> None:
         failed = settlement.status == "error" or (settlement.status == "completed" and settlement.failed)
         self._calls["failed" if failed else settlement.status] += 1
         if settlement.status == "denied":
-            self._denied.append(
-                {
-                    "call_id": call_id,
-                    "tool": self._tools.get(call_id, ""),
-                    **_denial(settlement),
-                }
-            )
+            self._denied.append(_denial(call_id, self._tools.get(call_id, ""), settlement))
 
-    def _cost(self, result: ev.TurnResult) -> dict[str, object]:
+    def _cost(self, result: ev.TurnResult, max_cost: float | None) -> CostRecord:
         # Of a model without a price every request costs nothing, though it used tokens.
         known = bool(result.cost) or not result.usage.total
-        return {
-            "usd": result.cost if known else None,
-            "known": known,
-            "by_model": {model: cost for model, cost in self._cost_by_model.items() if model},
-            "sub_agents": self._cost_of_sub_agents,
-        }
+        return CostRecord(
+            usd=result.cost if known else None,
+            known=known,
+            by_model={model: cost for model, cost in self._cost_by_model.items() if model},
+            sub_agents=self._cost_of_sub_agents,
+            overshoot_usd=None if max_cost is None or not known else max(0.0, result.cost - max_cost),
+        )
 
 
-def failure_record(message: str, exit_code: int, known: tuple[str, ProblemText] | None) -> dict[str, object]:
+def record_text(record: RunResult | InitRecord) -> str:
+    """Return a record as a line of JSON."""
+    return f"{json.dumps(attrs.asdict(record))}\n"
+
+
+def failure_record(message: str, exit_code: int, known: tuple[str, ProblemText] | None = None) -> RunResult:
     """Return the record of a run that sent nothing: a wrong flag, say.
 
     Args:
@@ -135,87 +153,57 @@ def failure_record(message: str, exit_code: int, known: tuple[str, ProblemText] 
         exit_code: the exit code.
         known: its code and what the user reads; None: it is wrong usage.
     """
-    code, problem = known or ("usage", ProblemText(message))
-    return {
-        "type": "result",
-        "schema": SCHEMA,
-        "session_id": None,
-        "turn_id": None,
-        "stop_reason": None,
-        "exit_code": exit_code,
-        "detail": message,
-        "text": "",
-        "output": None,
-        "error": {
-            "code": code,
-            "http_status": None,
-            "message": problem.what,
-            "next": problem.next[0] if problem.next else None,
-            "request_id": None,
-        },
-    }
+    what, _, advice = message.partition("\nNext: ")
+    code, problem = known or ("usage", ProblemText(what, (advice,) if advice else ()))
+    return RunResult(exit_code=exit_code, detail=what, error=_problem(code, problem, None))
 
 
-def init_record(session_id: str, *, cwd: str, model: str, agent: str, version: str) -> dict[str, object]:
-    """Return the first line of `--output stream-json`."""
-    return {
-        "type": "init",
-        "schema": SCHEMA,
-        "session_id": session_id,
-        "cwd": cwd,
-        "model": model,
-        "agent": agent,
-        "version": version,
-    }
-
-
-def changed_file(diff: FileDiff) -> dict[str, object]:
+def changed_file(diff: FileDiff) -> ChangedFile:
     """Return how a turn changed a file."""
     lines = diff.text.splitlines()
-    change = "created" if diff.before is None else "deleted" if diff.after is None else "changed"
-    return {
-        "path": diff.path,
-        "change": change,
-        "added": sum(line.startswith("+") and not line.startswith("+++") for line in lines),
-        "removed": sum(line.startswith("-") and not line.startswith("---") for line in lines),
-        "undoable": True,
-    }
+    return ChangedFile(
+        path=diff.path,
+        change="created" if diff.before is None else "deleted" if diff.after is None else "changed",
+        added=sum(line.startswith("+") and not line.startswith("+++") for line in lines),
+        removed=sum(line.startswith("-") and not line.startswith("---") for line in lines),
+        undoable=True,
+    )
 
 
-def input_fields(task_input: TaskInput) -> dict[str, object]:
-    """Return what the prompt was made of."""
-    return {
-        "stdin": {"state": task_input.stdin.state, "bytes": len(task_input.stdin.data)},
-        "attachments": [
-            {"path": part.path, "kind": part.kind, "bytes": part.size, "sent_as": "media" if part.media else "text"}
-            for part in task_input.parts
-        ],
-    }
+def _stdin(task_input: TaskInput) -> StdinRecord:
+    return StdinRecord(state=task_input.stdin.state, bytes=len(task_input.stdin.data))
 
 
-def usage_fields(usage: Usage) -> dict[str, int]:
-    """Return the tokens by kind, and in all."""
-    return {
-        "input": usage.input,
-        "output": usage.output,
-        "cache_read": usage.cache_read,
-        "cache_write": usage.cache_write,
-        "reasoning": usage.reasoning,
-        "total": usage.total,
-    }
+def _attachments(task_input: TaskInput) -> Iterator[AttachmentRecord]:
+    for part in task_input.parts:
+        sent_as: Literal["media", "text"] = "media" if part.media else "text"
+        yield AttachmentRecord(path=part.path, kind=part.kind, bytes=part.size, sent_as=sent_as)
 
 
-def _denial(settlement: Settlement) -> dict[str, object]:
+def _usage(usage: Usage) -> UsageRecord:
+    return UsageRecord(
+        input=usage.input,
+        output=usage.output,
+        cache_read=usage.cache_read,
+        cache_write=usage.cache_write,
+        reasoning=usage.reasoning,
+        total=usage.total,
+    )
+
+
+def _denial(call_id: CallId, tool: str, settlement: Settlement) -> DeniedCall:
     """Return why a call was denied, and the flags that would allow it."""
     facts = _facts(settlement)
-    patterns, offer = facts.get("patterns"), facts.get("offer")
-    rules = [f"--rule {shlex.quote(f'allow {permission} {pattern}')}" for permission, pattern in _pairs(offer)]
-    return {
-        "permission": facts.get("permission"),
-        "pattern": patterns[0] if isinstance(patterns, list) and patterns else None,
-        "why": "unattended" if facts.get("denied") == "unattended" else settlement.text,
-        "allow_with": " ".join(rules) or None,
-    }
+    permission, patterns = facts.get("permission"), facts.get("patterns")
+    rules = [f"--rule {shlex.quote(f'allow {name} {pattern}')}" for name, pattern in _pairs(facts.get("offer"))]
+    return DeniedCall(
+        call_id=call_id,
+        tool=tool,
+        permission=permission if isinstance(permission, str) else None,
+        pattern=str(patterns[0]) if isinstance(patterns, list) and patterns else None,
+        why="unattended" if facts.get("denied") == "unattended" else settlement.text,
+        allow_with=" ".join(rules) or None,
+    )
 
 
 def _pairs(offer: object) -> list[tuple[str, str]]:
@@ -230,15 +218,16 @@ def _facts(settlement: Settlement) -> Mapping[str, object]:
     return cast("dict[str, object]", facts) if isinstance(facts, dict) else {}
 
 
-def _error(result: ev.TurnResult, surroundings: Surroundings) -> dict[str, object] | None:
-    problem = problem_of_result(result, surroundings)
-    if problem is None:
-        return None
-    info = result.failure
-    return {
-        "code": result.stop_reason if info is None else info.code,
-        "http_status": None if info is None else info.http_status,
-        "message": problem.what,
-        "next": problem.next[0] if problem.next else None,
-        "request_id": (info.request_id or None) if info is not None else None,
-    }
+def _error(result: ev.TurnResult, surroundings: Surroundings) -> ErrorRecord | None:
+    problem, info = problem_of_result(result, surroundings), result.failure
+    return None if problem is None else _problem(result.stop_reason if info is None else info.code, problem, info)
+
+
+def _problem(code: str, problem: ProblemText, info: ErrorInfo | None) -> ErrorRecord:
+    return ErrorRecord(
+        code=code,
+        http_status=None if info is None else info.http_status,
+        message=problem.what,
+        next=problem.next[0] if problem.next else None,
+        request_id=(info.request_id or None) if info is not None else None,
+    )

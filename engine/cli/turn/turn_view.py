@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +19,9 @@ from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import watch_signals
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
+from engine.cli.turn.record_types import ChangedFile, InitRecord, RunResult
 from engine.cli.turn.run_output import RunOutput
-from engine.cli.turn.run_record import RunRecord, changed_file, init_record, input_fields
+from engine.cli.turn.run_record import RunRecord, changed_file, record_text
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
@@ -65,6 +65,7 @@ class TurnView:
         task_input: what the prompt consists of, for the record.
         surroundings: what the words about a failure need besides its facts.
         silence_limit: for how many seconds a model may be silent.
+        max_cost: the limit in dollars, for the record; None: there is none.
     """
 
     _session: Session
@@ -78,6 +79,7 @@ class TurnView:
     task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
     surroundings: Surroundings = attrs.field(factory=Surroundings, kw_only=True)
     silence_limit: float = attrs.field(default=Timeouts().idle, kw_only=True)
+    max_cost: float | None = attrs.field(default=None, kw_only=True)
     _record: RunRecord = attrs.field(init=False)
     _screen: Screen = attrs.field(init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
@@ -158,11 +160,12 @@ class TurnView:
             result,
             exit_code=code,
             seconds=time.monotonic() - self._started,
+            max_cost=self.max_cost,
             left_running=[process.pid for process in orphans],
+            # Comparing files takes time, and text does not list them.
+            changed_files=None if self._output.mode == "text" else await self._changed_files(),
+            task_input=self.task_input,
         )
-        if self._output.mode != "text":
-            record["changed_files"] = await self._changed_files()
-            record |= input_fields(self.task_input)
         answer = self._output.answer_of(result)
         self._output.finish(record, answer)
         with self._final_write:
@@ -181,31 +184,35 @@ class TurnView:
     def _add_note(self, *lines: str) -> None:
         self._screen.add_lines("".join(f"{self._screen.symbols.note} {line}\n" for line in lines))
 
-    def _first_record(self) -> dict[str, object]:
+    def _first_record(self) -> InitRecord:
         state = self._session.state
-        return init_record(
-            self._session.id, cwd=state.context.cwd, model=state.model, agent=state.agent, version=__version__
+        return InitRecord(
+            session_id=self._session.id,
+            cwd=state.context.cwd,
+            model=state.model,
+            agent=state.agent,
+            version=__version__,
         )
 
     @property
     def _shows_notes(self) -> bool:
         return self._output.mode == "text" and not self.is_quiet
 
-    async def _changed_files(self) -> list[dict[str, object]] | None:
+    async def _changed_files(self) -> tuple[ChangedFile, ...] | None:
         """Return the turn's changes of files; None: unknown. Always a checkpoint."""
         if self._interrupted_by is not None:  # the exit must not wait for a comparison of files
             await trio.lowlevel.checkpoint()
             return None
         try:
-            return [changed_file(diff) for diff in await self._session.files.diff(self._record.turn_id)]
+            return tuple(changed_file(diff) for diff in await self._session.files.diff(self._record.turn_id))
         except NothingToUndo:
-            return []
+            return ()
         except SnapshotError:
             return None
 
-    async def _write_file(self, path: Path, record: Mapping[str, object], answer: str) -> int:
+    async def _write_file(self, path: Path, record: RunResult, answer: str) -> int:
         """Write the answer, or the record, to a file; return the exit code, 0 if it worked. Always a checkpoint."""
-        text = answer if self._output.mode == "text" else f"{json.dumps(record)}\n"
+        text = answer if self._output.mode == "text" else record_text(record)
         try:
             await to_thread(write_atomically, path, text.encode(errors="replace"))
         except OSError as error:
@@ -234,7 +241,7 @@ class TurnView:
 
     def _withheld_lines(self) -> Iterator[str]:
         yield f"{counted(self._record.withheld, 'tool call')} denied: no terminal to ask."
-        flags = dict.fromkeys(str(call["allow_with"]) for call in self._record.denied if call["allow_with"])
+        flags = dict.fromkeys(call.allow_with for call in self._record.denied if call.allow_with)
         if flags:
             yield f"Next: {escape_control_chars(' '.join(flags))}"
 

@@ -39,7 +39,7 @@ _PRIMITIVES: Final[Mapping[object, Node]] = {
 
 def protocol_schema() -> Node:
     """Return the whole schema: under `$defs` every class, under `x-` what JSON Schema has no words for."""
-    maker = _SchemaMaker()
+    maker = SchemaMaker()
     methods: Node = {}
     for method in METHODS.values():
         methods[method.name] = {
@@ -101,8 +101,12 @@ def summary_of(kind: type) -> str:
 
 
 @attrs.define
-class _SchemaMaker:
-    """Makes the schema of annotations; classes go to `defs`, once each."""
+class SchemaMaker:
+    """Makes the schema of annotations; classes go to `defs`, once each.
+
+    Attributes:
+        defs: the classes so far, by name.
+    """
 
     defs: dict[str, Json] = attrs.field(factory=dict[str, Json])
 
