@@ -92,6 +92,7 @@ LAYERS = (
     "cli.sessions",
     "cli.demo",
     "cli.config",
+    "cli.auth",
     "cli.chat.editor",
     "cli.chat",
     "",

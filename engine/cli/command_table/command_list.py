@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
     "agents": ("agent_commands", "AGENTS", "list agents and sub-agents"),
     "permissions": ("permission_commands", "PERMISSIONS", "show, explain and check rules; revoke grants"),
+    "auth": ("auth_commands", "AUTH", "list, store, test and delete the keys of providers"),
     "config": ("config_commands", "CONFIG_COMMANDS", "show, explain and change the configuration"),
     "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
     "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),

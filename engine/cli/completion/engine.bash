@@ -101,7 +101,7 @@ _engine_command() {
     subcommands=() flags=()
     case $1 in
     "")
-        subcommands=(chat run sessions stats trace models tools agents permissions config serve attach completion schema demo)
+        subcommands=(chat run sessions stats trace models tools agents permissions auth config serve attach completion schema demo)
         flags=(--help --version)
         ;;
     "chat")
@@ -211,6 +211,25 @@ _engine_command() {
     "permissions distrust")
         flags=(--cwd --config --profile-file --set --profile --help)
         ;;
+    "auth")
+        subcommands=(add list test remove import)
+        flags=(--json --config --help)
+        ;;
+    "auth add")
+        flags=(--keyring --config --help)
+        ;;
+    "auth list")
+        flags=(--json --config --help)
+        ;;
+    "auth test")
+        flags=(--config --help)
+        ;;
+    "auth remove")
+        flags=(--config --help)
+        ;;
+    "auth import")
+        flags=(--copy --config --help)
+        ;;
     "config")
         subcommands=(list explain get set unset edit check path migrate)
         flags=(--cwd --trust --config --profile-file --set --json --help)
@@ -281,7 +300,7 @@ _engine_value() {
     "chat --color" | "run --color" | "attach --color") action='words - always never auto' ;;
     "chat --max-steps" | "chat --max-tokens" | "chat --max-cost" | "chat --max-seconds" | "chat --timeout" | "chat --rule" | "chat --temperature" | "chat --max-output" | "chat --profile-file" | "chat --set" | "run --stdin-max" | "run --max-steps" | "run --max-tokens" | "run --max-cost" | "run --max-seconds" | "run --timeout" | "run --max-wait" | "run --rule" | "run --temperature" | "run --max-output" | "run --profile-file" | "run --set" | "sessions --limit" | "sessions --turn" | "sessions --profile-file" | "sessions -c" | "sessions --set" | "sessions --version" | "sessions --heed" | "sessions --at" | "sessions --older-than" | "sessions --keep" | "sessions list --limit" | "sessions search --limit" | "sessions diff --turn" | "sessions context --profile-file" | "sessions context -c" | "sessions context --set" | "sessions restore --turn" | "sessions restore --version" | "sessions compact --heed" | "sessions compact --profile-file" | "sessions compact -c" | "sessions compact --set" | "sessions fork --at" | "sessions prune --older-than" | "sessions prune --keep" | "stats --days" | "trace --profile-file" | "trace -c" | "trace --set" | "models --profile-file" | "models -c" | "models --set" | "agents --profile-file" | "agents -c" | "agents --set" | "permissions --profile-file" | "permissions -c" | "permissions --set" | "permissions list --profile-file" | "permissions list -c" | "permissions list --set" | "permissions explain --profile-file" | "permissions explain -c" | "permissions explain --set" | "permissions revoke --profile-file" | "permissions revoke -c" | "permissions revoke --set" | "permissions unasked --profile-file" | "permissions unasked -c" | "permissions unasked --set" | "permissions lint --profile-file" | "permissions lint -c" | "permissions lint --set" | "permissions trust --profile-file" | "permissions trust -c" | "permissions trust --set" | "permissions distrust --profile-file" | "permissions distrust -c" | "permissions distrust --set" | "config --profile-file" | "config -c" | "config --set" | "config list --profile-file" | "config list -c" | "config list --set" | "config explain --profile-file" | "config explain -c" | "config explain --set" | "config get --profile-file" | "config get -c" | "config get --set" | "config check --profile-file" | "config check -c" | "config check --set" | "config path --profile-file" | "config path -c" | "config path --set" | "serve --port" | "serve --listen" | "serve --public-url" | "serve --drain" | "serve --exit-idle" | "serve --max-memory" | "serve --notify" | "serve --rule" | "serve --temperature" | "serve --max-output" | "serve --profile-file" | "serve --set" | "attach -p" | "attach --prompt" | "attach --url") action='' ;;
     "chat --resume" | "run --resume") action='words sessions last' ;;
-    "chat --store" | "chat --config" | "run --attach" | "run -o" | "run --output-file" | "run --debug-log" | "run --schema" | "run --store" | "run --config" | "sessions --store" | "sessions --config" | "sessions -o" | "sessions --output" | "sessions list --store" | "sessions search --store" | "sessions show --store" | "sessions diff --store" | "sessions versions --store" | "sessions context --config" | "sessions context --store" | "sessions undo --store" | "sessions redo --store" | "sessions restore --store" | "sessions compact --config" | "sessions compact --store" | "sessions uncompact --store" | "sessions rename --store" | "sessions fork --store" | "sessions export -o" | "sessions export --output" | "sessions export --store" | "sessions import --store" | "sessions share -o" | "sessions share --output" | "sessions share --store" | "sessions delete --store" | "sessions prune --store" | "sessions repair -o" | "sessions repair --output" | "sessions repair --store" | "stats --store" | "trace --html" | "trace --config" | "trace --store" | "models --config" | "agents --config" | "permissions --config" | "permissions list --config" | "permissions explain --config" | "permissions revoke --config" | "permissions unasked --config" | "permissions lint --config" | "permissions trust --config" | "permissions distrust --config" | "config --config" | "config list --config" | "config explain --config" | "config get --config" | "config set --config" | "config unset --config" | "config edit --config" | "config check --config" | "config path --config" | "config migrate --config" | "serve --tls-cert" | "serve --tls-key" | "serve --audit" | "serve --store" | "serve --config" | "serve keys --store" | "serve keys list --store" | "serve keys add --store" | "serve keys revoke --store" | "attach --store" | "demo --html") action=file ;;
+    "chat --store" | "chat --config" | "run --attach" | "run -o" | "run --output-file" | "run --debug-log" | "run --schema" | "run --store" | "run --config" | "sessions --store" | "sessions --config" | "sessions -o" | "sessions --output" | "sessions list --store" | "sessions search --store" | "sessions show --store" | "sessions diff --store" | "sessions versions --store" | "sessions context --config" | "sessions context --store" | "sessions undo --store" | "sessions redo --store" | "sessions restore --store" | "sessions compact --config" | "sessions compact --store" | "sessions uncompact --store" | "sessions rename --store" | "sessions fork --store" | "sessions export -o" | "sessions export --output" | "sessions export --store" | "sessions import --store" | "sessions share -o" | "sessions share --output" | "sessions share --store" | "sessions delete --store" | "sessions prune --store" | "sessions repair -o" | "sessions repair --output" | "sessions repair --store" | "stats --store" | "trace --html" | "trace --config" | "trace --store" | "models --config" | "agents --config" | "permissions --config" | "permissions list --config" | "permissions explain --config" | "permissions revoke --config" | "permissions unasked --config" | "permissions lint --config" | "permissions trust --config" | "permissions distrust --config" | "auth --config" | "auth add --config" | "auth list --config" | "auth test --config" | "auth remove --config" | "auth import --config" | "config --config" | "config list --config" | "config explain --config" | "config get --config" | "config set --config" | "config unset --config" | "config edit --config" | "config check --config" | "config path --config" | "config migrate --config" | "serve --tls-cert" | "serve --tls-key" | "serve --audit" | "serve --store" | "serve --config" | "serve keys --store" | "serve keys list --store" | "serve keys add --store" | "serve keys revoke --store" | "attach --store" | "demo --html") action=file ;;
     "chat --profile" | "run --profile" | "permissions --profile" | "permissions list --profile" | "permissions explain --profile" | "permissions revoke --profile" | "permissions unasked --profile" | "permissions lint --profile" | "permissions trust --profile" | "permissions distrust --profile" | "serve --profile") action='words - ask auto-edit read-only full' ;;
     "chat --unattended" | "run --unattended" | "serve --unattended") action='words - deny rules' ;;
     "chat --sandbox" | "run --sandbox" | "serve --sandbox") action='words - auto landlock bwrap off' ;;
@@ -333,6 +352,10 @@ _engine_argument() {
     "permissions revoke 0") action='words grants' ;;
     "permissions trust 0") action=directory ;;
     "permissions distrust 0") action=directory ;;
+    "auth add 0") action='words - anthropic openai openai-chat google cohere mistral deepseek xai xai-chat perplexity moonshot zai minimax alibaba azure azure-chat vertex vertex-express vertex-anthropic bedrock bedrock-mantle bedrock-mantle-oss groq openrouter together fireworks cerebras nvidia huggingface github vercel deepinfra ollama-cloud avian crusoe heroku snowflake ollama lmstudio llamacpp vllm litellm gpustack' ;;
+    "auth test 0") action='words - anthropic openai openai-chat google cohere mistral deepseek xai xai-chat perplexity moonshot zai minimax alibaba azure azure-chat vertex vertex-express vertex-anthropic bedrock bedrock-mantle bedrock-mantle-oss groq openrouter together fireworks cerebras nvidia huggingface github vercel deepinfra ollama-cloud avian crusoe heroku snowflake ollama lmstudio llamacpp vllm litellm gpustack' ;;
+    "auth remove 0") action='words - anthropic openai openai-chat google cohere mistral deepseek xai xai-chat perplexity moonshot zai minimax alibaba azure azure-chat vertex vertex-express vertex-anthropic bedrock bedrock-mantle bedrock-mantle-oss groq openrouter together fireworks cerebras nvidia huggingface github vercel deepinfra ollama-cloud avian crusoe heroku snowflake ollama lmstudio llamacpp vllm litellm gpustack' ;;
+    "auth import"' '*) action='words - anthropic openai openai-chat google cohere mistral deepseek xai xai-chat perplexity moonshot zai minimax alibaba azure azure-chat vertex vertex-express vertex-anthropic bedrock bedrock-mantle bedrock-mantle-oss groq openrouter together fireworks cerebras nvidia huggingface github vercel deepinfra ollama-cloud avian crusoe heroku snowflake ollama lmstudio llamacpp vllm litellm gpustack' ;;
     "config explain 0") action='' ;;
     "config get 0") action='' ;;
     "config set 0") action='' ;;

@@ -1,0 +1,1 @@
+"""`engine auth`: the stored keys of providers."""
