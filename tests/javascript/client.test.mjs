@@ -14,7 +14,7 @@ const LOOPS = [1001, 1006, 1011, 1012, 4408, 4429];
 const STOPS = [1000, 1003, 1009, 4400, 4401, 4403];
 
 /** A server; `answers` are results by method, or functions of params and the connection. */
-async function server(t, answers = {}, { heartbeat = 15, tickets = () => 200 } = {}) {
+async function server(t, answers = {}, { heartbeat = 15, tickets = () => 200, host = "127.0.0.1" } = {}) {
   const http = createServer((request, response) => {
     request.resume();
     const status = tickets(++at.tickets);
@@ -55,9 +55,9 @@ async function server(t, answers = {}, { heartbeat = 15, tickets = () => 200 } =
       await new Promise((resolve) => (at.wake = resolve));
     }
   };
-  http.listen(0, "0.0.0.0");
+  http.listen(0, host);
   await once(http, "listening");
-  at.url = `http://127.0.0.1:${http.address().port}/`;
+  at.url = `http://${host}:${http.address().port}/`;
   t.after(() => {
     for (const connection of at.connections) connection.terminate();
     http.closeAllConnections();
@@ -124,8 +124,8 @@ for (const code of STOPS)
 
 // The second is an address of this machine, too, but the client can't tell that.
 for (const [host, most] of [["127.0.0.1", 1_500], ["127.0.0.2", 15_000]]) test(`delays to ${host} grow, and differ`, async (t) => {
-  const at = await server(t);
-  const { client: made, states, until } = await client(t, at, { url: at.url.replace("127.0.0.1", host) });
+  const at = await server(t, {}, { host });
+  const { client: made, states, until } = await client(t, at);
   at.refusesSockets = true;
   at.connections[0].terminate();
   for (let attempt = 0; attempt < 6; attempt++) {

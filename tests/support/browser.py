@@ -135,7 +135,7 @@ class Browser:
         target = (await self.send("Target.createTarget", url="about:blank", browserContextId=own))["targetId"]
         session = (await self.send("Target.attachToTarget", targetId=target, flatten=True))["sessionId"]
         page = self.pages[session] = Page(self, session, own)
-        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility", "DOM"):
+        for domain in ("Page", "Runtime", "Network", "Log"):
             await page.send(f"{domain}.enable")
         await page.resize(width, height, touch=touch)
         await page.send("Page.addScriptToEvaluateOnNewDocument", source=_WATCH)

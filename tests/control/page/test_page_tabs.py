@@ -12,17 +12,16 @@ from tests.support.served_page import served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
-TABS = 12
 
-
-async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str) -> None:
+async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str, is_full: bool) -> None:
+    count = 12 if is_full else 4
     async with (
         served_page(tmp_path, browser_address, [*text("To all of you.", pieces=3), *done()]) as shown,
         AsyncExitStack() as stack,
     ):
         session_id = await shown.open_session()
         tabs = [
-            await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(TABS - 1)
+            await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(count - 1)
         ]
         for tab in tabs:
             await tab.goto(f"{shown.url}/#/s/{session_id}")
@@ -33,13 +32,14 @@ async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str) -
             await tab.text("To all of you.")
             assert len(tab.sockets) == 1
             assert tab.errors == []
-        await shown.page.wait(f"document.querySelector('.presence').textContent === '{TABS - 1}'")
+        await shown.page.wait(f"document.querySelector('.presence').textContent === '{count - 1}'")
 
 
-async def test_tabs_without_websockets_say_so(tmp_path: Path, browser_address: str) -> None:
+async def test_tabs_without_websockets_say_so(tmp_path: Path, browser_address: str, is_full: bool) -> None:
+    count = 7 if is_full else 5
     async with served_page(tmp_path, browser_address, [*text("To all."), *done()]) as shown, AsyncExitStack() as stack:
         session_id = await shown.open_session()
-        tabs = [await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(7)]
+        tabs = [await stack.enter_async_context(shown.browser.page(context=shown.page.context)) for _ in range(count)]
         for tab in tabs:
             await tab.send("Page.addScriptToEvaluateOnNewDocument", source="delete globalThis.WebSocket;")
             await tab.goto(f"{shown.url}/#/s/{session_id}")
@@ -47,7 +47,7 @@ async def test_tabs_without_websockets_say_so(tmp_path: Path, browser_address: s
             await tab.text("Connected, without a WebSocket")
             await tab.wait("/Nothing has been said yet|close another tab/.test(document.body.innerText)")
         told = [await tab.js("document.body.innerText.includes('close another tab')") for tab in tabs]
-        assert sum(told) == 3
+        assert sum(told) == count - 4
         await shown.prompt("Speak.")
         for tab, has_no_room in zip(tabs, told, strict=True):
             assert tab.sockets == []

@@ -85,7 +85,7 @@ async def test_cancel_in_a_running_tool(tmp_path: Path, browser_address: str) ->
 
 async def test_reload_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
     words = "one two three "
-    script = [[*text(words * 5, id="a", pieces=5), Pause(2), *text("and the end", id="b"), *done()]]
+    script = [[*text(words * 5, id="a", pieces=5), Pause(1), *text("and the end", id="b"), *done()]]
     async with served_page(tmp_path, browser_address, *script) as shown:
         session_id = await shown.open_session()
         await shown.prompt("Count.")
@@ -137,7 +137,7 @@ async def test_what_is_typed_survives_a_lost_connection(tmp_path: Path, browser_
 
 
 async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address: str) -> None:
-    script = [[*text("Before.", id="a"), Pause(2), *text("After.", id="b"), *done()]]
+    script = [[*text("Before.", id="a"), Pause(1), *text("After.", id="b"), *done()]]
     async with served_page(tmp_path, browser_address, *script) as shown:
         page = shown.page
         await shown.open_session()
@@ -177,9 +177,12 @@ async def test_message_sent_without_a_connection_is_sent_once(tmp_path: Path, br
         page.errors.clear()
 
 
+UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
+
+
 async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
     script = [
-        [*text("Working."), *call("bash", {"command": "sleep 2.5"}, id="c1"), *done("calls")],
+        [*text("Working."), *call("bash", {"command": UNTIL_GO}, id="c1"), *done("calls")],
         [*text("Steered."), *done()],
         [*text("Second."), *done()],
     ]
@@ -200,6 +203,8 @@ async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
         await page.wait("document.querySelector('.composer-field').value === 'Then the docs.'")
         await page.wait("document.querySelectorAll('.queued-entry').length === 1")
         await page.key("Control+Enter")
+        await page.wait("document.querySelectorAll('.queued-entry').length === 2")
+        (shown.project / "go").touch()
         await page.text("Second.")
         heads = await page.js(
             "[...document.querySelectorAll('.row-input .row-head')].map((each) => each.firstChild.data)"
@@ -336,7 +341,7 @@ async def test_retry_is_made_at_once(tmp_path: Path, browser_address: str) -> No
 
 
 async def test_transcript_follows_until_somebody_scrolls(tmp_path: Path, browser_address: str) -> None:
-    lines = [item for n in range(40) for item in (*text(f"Line {n}.\n\n" * 4, id=f"t{n}"), Pause(0.1))]
+    lines = [item for n in range(40) for item in (*text(f"Line {n}.\n\n" * 4, id=f"t{n}"), Pause(0.05))]
     async with served_page(tmp_path, browser_address, [*lines, *done()]) as shown:
         page = shown.page
         from_end = "(({scrollHeight, scrollTop, clientHeight}) => scrollHeight - scrollTop - clientHeight)(document.querySelector('.transcript'))"
