@@ -287,15 +287,20 @@ def test_a_missing_key_names_three_ways(engine: Start) -> None:
     )
 
 
-def test_a_refused_key(engine: Start) -> None:
-    command = engine("run", "refused")
+@pytest.mark.parametrize("terminal", [False, True])
+def test_failure_has_the_same_words_everywhere(engine: Start, terminal: bool) -> None:
+    command = engine("run", "refused", terminal=terminal)
+    if terminal:  # there the user may choose another model first
+        command.read_until("or a model name: ")
+        assert "rejected the key in ANTHROPIC_API_KEY (ends …6789)" in command.output
+        command.answer("s")
     assert command.wait() == 6
-    assert command.output.startswith(
+    assert (
         "· Anthropic rejected the key in ANTHROPIC_API_KEY (ends …6789)\n"
         "· Next: engine auth test anthropic\n"
         "· or: set ANTHROPIC_API_KEY to another key\n"
         "· Stopped after "
-    )
+    ) in command.output.replace("\r\n", "\n")
 
 
 def test_a_limit_of_steps(engine: Start) -> None:

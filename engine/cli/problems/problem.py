@@ -46,13 +46,20 @@ def problem_of(failure: FailureFacts, surroundings: Surroundings) -> ProblemText
     situation = SITUATIONS[failure.code]
 
     def fact(name: str) -> str:
-        return one_line(FACTS[name](failure, surroundings), _MAX_FACT_CHARS)
+        value = FACTS[name](failure, surroundings)
+        # Some begin with the blank before them, so that nothing is left of a fact that is unknown.
+        return f"{' ' if value.startswith(' ') else ''}{one_line(value, _MAX_FACT_CHARS)}"
 
     def fill(template: str) -> str:
         return _FACT.sub(lambda match: fact(match[1]), template)
 
     ways = (fill(way) for way in situation.next if all(map(fact, _FACT.findall(way))))
     return ProblemText(fill(situation.what).removesuffix(": "), tuple(ways))
+
+
+def row_of(code: str, reset_at: float | None) -> str:
+    """Return the row for an error code: a rate limit without a time has one of its own."""
+    return "rate_limited_open" if code == "rate_limited" and reset_at is None else code
 
 
 def problem_of_result(result: TurnResult, surroundings: Surroundings, now: float | None = None) -> ProblemText | None:
@@ -64,11 +71,12 @@ def problem_of_result(result: TurnResult, surroundings: Surroundings, now: float
         code = info.code
     elif code not in SITUATIONS:  # a turn of an older engine
         code = _BY_STOP_REASON[code]
-    if code == "rate_limited" and result.reset_at is None:
-        code = "rate_limited_open"
+    code = row_of(code, result.reset_at)
+    if code in _LIMITS and _facts_of(result, surroundings).limit is None:
+        code = "limit"
     failure = FailureFacts(
         code=code,
-        info=info or _limit_info(result, surroundings),
+        info=_facts_of(result, surroundings),
         words=result.detail,
         reset_at=result.reset_at,
         now=time.time() if now is None else now,
@@ -77,13 +85,16 @@ def problem_of_result(result: TurnResult, surroundings: Surroundings, now: float
     return problem_of(failure, surroundings)
 
 
-def _limit_info(result: TurnResult, surroundings: Surroundings) -> ErrorInfo:
-    """Return the facts of a turn that ended without any: it may have been told to stop at its last request."""
+def _facts_of(result: TurnResult, surroundings: Surroundings) -> ErrorInfo:
+    """Return the facts of a turn's end: it may have none if the model was asked to stop at its last request."""
+    if result.failure is not None:
+        return result.failure
     if result.stop_reason == "step_limit":
         return ErrorInfo(code="step_limit", amount=result.steps, limit=surroundings.limits.steps)
     return ErrorInfo(code="provider_failed")
 
 
+_LIMITS: Final = frozenset({"step_limit", "token_budget", "cost_limit", "deadline"})
 _BY_STOP_REASON: Final = {
     "auth_failed": "key_rejected",
     "provider_error": "provider_failed",
@@ -102,7 +113,7 @@ def retry_line(event: RetryScheduled, surroundings: Surroundings) -> str:
         return f"{event.message}; {count} in {wait}"
     is_long = info.code == "rate_limited" and event.next_at - event.time > _LONG_WAIT_SECONDS
     failure = FailureFacts(
-        code="rate_limited_open" if info.code == "rate_limited" and not is_long else info.code,
+        code=row_of(info.code, event.next_at if is_long else None),
         info=info,
         words=event.message,
         reset_at=event.next_at,
@@ -116,9 +127,8 @@ def recovery_line(event: RecoveryAsked, surroundings: Surroundings) -> str:
     """Return the line about a request that has failed for good, before the user decides how to continue."""
     if event.failure is None:
         return event.message
-    code = event.failure.code
     failure = FailureFacts(
-        code="rate_limited_open" if code == "rate_limited" and event.reset_at is None else code,
+        code=row_of(event.failure.code, event.reset_at),
         info=event.failure,
         words=event.message,
         reset_at=event.reset_at,

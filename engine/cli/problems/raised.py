@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import time
 from collections.abc import Iterator
 from typing import Final
 
 from engine.cli.problems.facts import FailureFacts
-from engine.cli.problems.problem import ProblemText, problem_of
+from engine.cli.problems.problem import ProblemText, problem_of, row_of
 from engine.cli.problems.surroundings import Surroundings
 from engine.core.errors import EngineError, ErrorInfo, MissingKey, ProviderError, SessionElsewhere, StoreError
 
@@ -30,7 +31,13 @@ def _failure_of(error: EngineError) -> FailureFacts | None:
         case StoreError() if is_disk_full(error):
             return FailureFacts(code="disk_full", info=facts)
         case ProviderError():
-            return FailureFacts(code=error.info.code, info=error.info, words=str(error), reset_at=error.reset_at)
+            return FailureFacts(
+                code=row_of(error.info.code, error.reset_at),
+                info=error.info,
+                words=str(error),
+                reset_at=error.reset_at,
+                now=time.time(),
+            )
         case _:
             return None
 

@@ -49,9 +49,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "filtered": Situation("{host} refused this content: {words}", ("rephrase the task",)),
     # -- the provider cannot be reached
     "name_not_found": Situation("Cannot find {address}{origin}", ("check the network, the VPN and {url_setting}",)),
-    "connection_refused": Situation(
-        "Nothing listens at {address}{origin}", ("start the server{start}", "engine models")
-    ),
+    "connection_refused": Situation("Nothing listens at {address}{origin}", ("{start}", "engine models")),
     "certificate_expired": Situation(
         "The certificate of {host} expired{date}", ("check the clock of this machine; else ask the server's operator",)
     ),
@@ -86,6 +84,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "deadline": Situation(
         "Stopped: the time limit of {seconds} is over", ("engine run --continue --timeout {double}",)
     ),
+    "limit": Situation("Stopped at a limit: {words}", ("engine run --continue",)),
     # -- the engine itself ended the turn
     "blocking_limit": Situation(
         "The conversation is too long for {model}: {words}",

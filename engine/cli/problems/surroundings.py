@@ -22,6 +22,7 @@ _MIN_KEY = 12
 _BILLING: Mapping[str, str] = {
     "anthropic": "https://console.anthropic.com/settings/billing",
     "openai": "https://platform.openai.com/settings/organization/billing",
+    "openai-chat": "https://platform.openai.com/settings/organization/billing",
     "openrouter": "https://openrouter.ai/settings/credits",
     "deepseek": "https://platform.deepseek.com/top_up",
     "mistral": "https://console.mistral.ai/billing",
@@ -89,9 +90,8 @@ class Surroundings:
         return f"the key{place}{tail}"
 
     def billing(self, name: str) -> str:
-        """Return the page on which an account is paid; in words if it is not known."""
-        host = self.host(name)
-        return _BILLING.get(host.kind if host is not None else name, "")
+        """Return the page on which an account is paid; empty: unknown, as for a provider at another address."""
+        return "" if self.url_origin(name) else _BILLING.get(name, "")
 
     def url_setting(self, name: str) -> str:
         """Return the setting that the base URL of a host is from, or could be from."""
@@ -119,9 +119,10 @@ class Surroundings:
         return nearest_names(model, [name for name in names if name != model], most)
 
     def start_hint(self, address: str) -> str:
-        """Return how the local server that listens at *address* is started; empty: unknown."""
+        """Return what to do where no server listens at *address*: with its command if it is a usual port."""
         from engine.providers.hosts.host_table import HOSTS
 
         port = re.search(r":(\d+)$", address)
         host = next((host for host in HOSTS if host.is_local and port and f":{port[1]}/" in host.base_url), None)
-        return f": {host.note.removeprefix('start it with ')}" if host is not None and host.note else ""
+        command = host.note.removeprefix("start it with ") if host is not None else ""
+        return f"start the server: {command}" if command else "start the server"

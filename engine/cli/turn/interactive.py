@@ -184,7 +184,11 @@ class Dialogue(ABC):
         if self.screen.output.has_status:
             self.keyboard.mark_pastes(is_on=True)
         self._is_shown = True
-        self._paint(self._open.text_of_first(self.screen.symbols, is_numbered=self._is_numbered))
+        self._paint(
+            self._open.text_of_first(
+                self.screen.symbols, is_numbered=self._is_numbered, surroundings=self.screen.surroundings
+            )
+        )
 
     def _hide(self) -> None:
         self._is_shown = self._awaits_feedback = False

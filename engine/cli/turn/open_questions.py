@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import attrs
 
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.questions.permission_view import PermissionView
 from engine.cli.terminal.terminal_text import Symbols
 from engine.cli.turn.question_prompts import (
@@ -101,8 +102,8 @@ class OpenQuestions:
         """Return the questions of the pattern of *view*, its own among them."""
         return [other for other in self._open if other.view is not None and view.is_same(other.view)]
 
-    def text_of_first(self, symbols: Symbols, *, is_numbered: bool) -> str:
-        """Return the first question as lines, with its choices."""
+    def text_of_first(self, symbols: Symbols, *, is_numbered: bool, surroundings: Surroundings | None = None) -> str:
+        """Return the first question as lines, with its choices; *surroundings* are for the words about a failure."""
         question = self.first
         request = question.request
         if question.view is not None:
@@ -115,7 +116,7 @@ class OpenQuestions:
             )
         assert not isinstance(request, PermissionAsked)
         if isinstance(request, RecoveryAsked):
-            text = recovery_question(request, symbols)
+            text = recovery_question(request, symbols, surroundings)
         else:
             text = tool_question(request, symbols)
         return text + requester_line(request, question.task_arguments)

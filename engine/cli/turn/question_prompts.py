@@ -47,13 +47,13 @@ def requester_line(request: OpenQuestion, task_arguments: str) -> str:
     return f"  Asked by {escape_on_one_line(requester)}\n" if requester else ""
 
 
-def recovery_question(request: RecoveryAsked, symbols: Symbols) -> str:
+def recovery_question(request: RecoveryAsked, symbols: Symbols, surroundings: Surroundings | None = None) -> str:
     """Return the question what to do about a model that failed."""
     # Imported here: hardly any turn needs it.
     from engine.cli.problems.problem import recovery_line
 
     lines = [f"{symbols.running} Model {escape_control_chars(request.model)} failed:"]
-    lines.append(f"    {escape_control_chars(recovery_line(request, Surroundings()))}")
+    lines.append(f"    {escape_control_chars(recovery_line(request, surroundings or Surroundings()))}")
     if request.reset_at is not None and request.failure is None:
         left = duration(max(0.0, request.reset_at - time.time()))
         lines.append(f"    Limit resets at {clock_time(request.reset_at)} (in {left})")

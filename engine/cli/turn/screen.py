@@ -52,6 +52,11 @@ class Screen:
         """The symbols that the output's encoding has."""
         return self._renderer.symbols
 
+    @property
+    def surroundings(self) -> Surroundings:
+        """What the words about a failure need besides its facts."""
+        return self._renderer.surroundings
+
     def show(self, event: Durable | Live | Resync) -> None:
         """Render *event*."""
         text = self._renderer.feed(event)
