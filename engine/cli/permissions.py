@@ -240,7 +240,16 @@ def _as_json(policy: Policy, cwd: str, choice: BackendChoice) -> str:
         for rule in layer.rules
     ]
     grants = [
-        {"id": grant.id, "permission": grant.permission, "pattern": grant.pattern, "until": grant.until}
+        {
+            "id": grant.id,
+            "permission": grant.permission,
+            "pattern": grant.pattern,
+            "until": grant.until,
+            "tool": grant.origin.tool,
+            "session": grant.origin.session_id,
+            "granted": grant.origin.granted,
+            "by": grant.origin.by,
+        }
         for grant in _project_grants(policy, cwd)
     ]
     document = {

@@ -97,6 +97,11 @@ def test_project_grant_is_listed_explained_and_revoked(engine: Start, tmp_path: 
     assert PROMPT not in again.output
     listed = said(engine)
     (bash,) = re.findall(r"  (\S+)  bash touch \*  \(for bash on \d{4}-\d\d-\d\d\)", listed)
+    (session_id,) = set(re.findall(r"ses_\w+", command.output))
+    origins = [
+        (each["session"], each["tool"], each["by"]) for each in json.loads(said(engine, "list", "--json"))["grants"]
+    ]
+    assert set(origins) == {(session_id, "bash", "the user")}
     told = said(engine, "explain", "bash", "touch x")
     assert "verdict: allow, from the user, who allowed bash touch * (for this project)\n" in told
     assert said(engine, "revoke", bash) == f"{bash} is revoked\n"

@@ -121,6 +121,8 @@ const ACTIONS = {
 
 /** Return the question for a permission, as the terminal asks it (engine/permission/question_text.py). */
 export function allowQuestion(request) {
+  const { length } = request.patterns;
+  if (request.permission === "edit" && length > 1) return `Allow ${oneLine(request.tool, 60)} to change ${length} files?`;
   const action = ACTIONS[request.permission] ?? `use the permission ${oneLine(request.permission, 60)}`;
   return `Allow ${oneLine(request.tool, 60)} to ${action}?`;
 }

@@ -12,5 +12,12 @@ def offers(*patterns: str) -> tuple[Offer, ...]:
 
 def permission_asked(request_id: str = "r", **more: Any) -> PermissionAsked:
     """A question whether bash may run `ls`, with changes."""
-    facts = {"tool": "bash", "permission": "bash", "patterns": ("ls",), "detail": "ls", "offers": offers("ls"), **more}
+    facts: dict[str, Any] = {
+        "tool": "bash",
+        "permission": "bash",
+        "patterns": ("ls",),
+        "detail": "ls",
+        "offers": offers("ls"),
+        **more,
+    }
     return PermissionAsked(request_id=RequestId(request_id), call_id=CallId("c"), **facts)

@@ -7,7 +7,7 @@ import pty
 import random
 import select
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
 from typing import Any
@@ -86,7 +86,7 @@ class Terminal:
     @property
     def text(self) -> str:
         """What the dialogue has written."""
-        return "".join(self.output._pending)  # pyright: ignore[reportPrivateUsage]
+        return "".join(self.output._pending)
 
     def type(self, text: str) -> None:
         """Type, and wait until the terminal has it: it shows what was typed."""
@@ -129,7 +129,7 @@ def open_terminal(stack: ExitStack, *, has_status: bool = True) -> Terminal:
 
 
 @asynccontextmanager
-async def reading(terminal: Terminal) -> AsyncIterator[None]:
+async def reading(terminal: Terminal) -> AsyncGenerator[None]:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(terminal.dialogue.read_lines)
         await wait_all_tasks_blocked()
