@@ -381,7 +381,8 @@ class ClientConnection:
             await trio.sleep_until(self._last_sent + HEARTBEAT)
             if self.kind != "stdio" and trio.current_time() - self._last_received >= 3 * HEARTBEAT:
                 self.close(STALLED, "no tick was answered")
-            elif trio.current_time() - self._last_sent >= HEARTBEAT:
+            # Not the difference: rounded, it may stay below for ever, with a clock that stops at the deadline.
+            elif trio.current_time() >= self._last_sent + HEARTBEAT:
                 await self.send_next(self._tick)
 
     def _tick(self) -> str:

@@ -86,7 +86,8 @@ class EventStream:
         """Send a `tick` where nothing else was sent."""
         while True:
             await trio.sleep_until(self._last_sent + HEARTBEAT)
-            if trio.current_time() - self._last_sent >= HEARTBEAT:
+            # Not the difference: rounded, it may stay below for ever, with a clock that stops at the deadline.
+            if trio.current_time() >= self._last_sent + HEARTBEAT:
                 await self.send_next(self._tick)
 
     def _tick(self) -> str:
