@@ -40,6 +40,10 @@ class ChatClient(Protocol):
         """Do what the user wants of the session. A checkpoint. Raises `EngineError`."""
         ...
 
+    async def idle(self) -> None:
+        """Wait until no turn runs, or one waits for an answer. A checkpoint."""
+        ...
+
     async def leave(self) -> None:
         """End the turn that runs, if it is this process that runs it. A checkpoint."""
         ...

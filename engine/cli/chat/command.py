@@ -37,6 +37,7 @@ from engine.store.memory import MEMORY
 from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 
+VARIABLE: Final = "ENGINE_ACCESSIBLE"
 _HINTS: Final[Mapping[type[EngineError], str]] = {
     MissingKey: "Next: engine models",
     SessionElsewhere: "Next: engine chat --continue --fork",
@@ -50,6 +51,7 @@ class ChatOptions:
     Attributes:
         choice: the session and its models.
         place: the store's location.
+        is_accessible: in lines, and nothing is redrawn.
     """
 
     choice: SessionChoice
@@ -59,6 +61,7 @@ class ChatOptions:
     place: str
     has_snapshots: bool
     colour: ColourChoice
+    is_accessible: bool
 
 
 def main(arguments: list[str]) -> int:
@@ -66,7 +69,7 @@ def main(arguments: list[str]) -> int:
 
     def run() -> int:
         options = parse(arguments)
-        _check_terminal()
+        _check_terminal(options)
         hide_own_secrets(secrets_of(options.choice.model.config))
         become_subreaper()
         return trio.run(_run, options, _tools(options))
@@ -98,15 +101,21 @@ def parse(arguments: list[str]) -> ChatOptions:
         place=resolve_store(args),
         has_snapshots=not args.no_snapshots,
         colour=cast("ColourChoice", args.color),
+        is_accessible=_is_accessible(flag=args.accessible),
     )
 
 
-def _check_terminal() -> None:
+def _check_terminal(options: ChatOptions) -> None:
     """Raise `ConfigError` without a terminal to talk in."""
-    streams = (sys.stdin, sys.stdout)
-    is_terminal = all(stream is not None and stream.isatty() for stream in streams)
-    if not is_terminal or os.environ.get("TERM", "dumb") == "dumb":
-        raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK"')
+    if not options.is_accessible and not all(
+        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+    ):
+        raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK", or engine chat --accessible')
+
+
+def _is_accessible(*, flag: bool) -> bool:
+    """Return whether the chat is in lines: by the flag or the environment, or since the terminal can do nothing else."""
+    return flag or os.environ.get(VARIABLE, "0") not in {"", "0"} or os.environ.get("TERM", "dumb") == "dumb"
 
 
 def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
@@ -132,8 +141,8 @@ def _tools(options: ChatOptions) -> tuple[Tool, ...]:
 
 async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
     """Open the session, and chat. Always a checkpoint. Raises `EngineError`."""
-    terminal = RawTerminal.open()
-    if terminal is None:
+    terminal = None if options.is_accessible else RawTerminal.open()
+    if terminal is None and not options.is_accessible:
         raise ConfigError("there is no controlling terminal")
     choice = options.choice
     try:
@@ -161,4 +170,5 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
             await end_adopted(GRACE)
         return code
     finally:
-        terminal.close()
+        if terminal is not None:
+            terminal.close()

@@ -123,9 +123,11 @@ class Leave:
 
     Attributes:
         at_once: without waiting for the end of the turn.
+        when_idle: once the turn has ended by itself, or asks what nobody can answer.
     """
 
     at_once: bool = False
+    when_idle: bool = False
 
 
 Answering: TypeAlias = ReplyPermission | AnswerTool | Recover

@@ -6,16 +6,19 @@ import secrets
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 import attrs
 
-from engine.cli.chat.chat_driver import ChatDriver
+from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.command_result import SessionChange
 from engine.cli.chat.draft_store import DraftStore, default_folder
+from engine.cli.chat.line_driver import LineDriver
+from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.local_client import LocalClient
 from engine.cli.chat.machine import ChatMachine
 from engine.cli.chat.question_queue import QuestionQueue
+from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.session_commands import SessionCommands
 from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.chat.styles import Painter
@@ -25,7 +28,7 @@ from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import leave_at_once
 from engine.cli.terminal.standard_streams import print_error
-from engine.cli.terminal.terminal_text import escape_control_chars, symbols_for
+from engine.cli.terminal.terminal_text import ASCII, escape_control_chars, symbols_for
 from engine.cli.text.styled_text import Style
 from engine.config.config import Config
 from engine.core.errors import EngineError
@@ -33,6 +36,8 @@ from engine.core.version import __version__
 from engine.session.engine import Engine
 from engine.session.session import Session
 from engine.store.store_protocols import FullStore
+
+_ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
 
 
 @attrs.frozen(kw_only=True)
@@ -62,7 +67,8 @@ class LocalChats:
 
     _engine: Engine
     _store: FullStore
-    _terminal: RawTerminal
+    # None: in lines.
+    _terminal: RawTerminal | None
     _setup: ChatSetup
 
     async def run(self, session: Session, signals: AsyncIterator[int]) -> int:
@@ -84,22 +90,31 @@ class LocalChats:
                 print_error(f"engine chat: {escape_control_chars(str(error))}")
 
     def _driver(self, session: Session) -> ChatDriver:
-        output = Output.to(sys.stdout, self._setup.colour)
-        symbols = symbols_for(output.encoding)
-        view = TranscriptView(Painter(output.palette.is_on), symbols, self._terminal.size[0])
+        is_accessible = self._terminal is None
+        output = Output.to(sys.stdout, "never" if is_accessible else self._setup.colour)
+        symbols = ASCII if is_accessible else symbols_for(output.encoding)
+        view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible)
         facts = StatusFacts(default_profile=self._setup.profile, model=session.state.model)
-        machine = ChatMachine(view, facts, QuestionQueue(symbols), lambda: f"input_{secrets.token_hex(8)}")
+        machine = ChatMachine(
+            view,
+            facts,
+            QuestionQueue(symbols, is_accessible),
+            lambda: f"input_{secrets.token_hex(8)}",
+            is_accessible=is_accessible,
+        )
         client = LocalClient(self._engine, session)
         cwd = session.state.context.cwd
-        driver = ChatDriver(
+        parts = ChatParts(
             machine=machine,
             client=client,
-            terminal=self._terminal,
             output=output,
             commands=SessionCommands(self._engine, session, self._store, self._setup.config),
             drafts=DraftStore(default_folder(), cwd, session.id if session.state.turns else ""),
             leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
         )
+        driver = LineDriver(parts, LineInput(0)) if self._terminal is None else ScreenDriver(parts, self._terminal)
+        if is_accessible:
+            driver.print_lines([_ACCESSIBLE])
         driver.print_lines([view.painter.text(f"engine {__version__} in {cwd} (/help)", Style.DIM)])
         return driver
 

@@ -32,7 +32,6 @@ class LocalClient:
         # All processes that this chat has started carry the mark of one of these sessions.
         self.tally = Tally()
         self._turn: Turn | None = None
-        self._idle = trio.Event()
 
     @property
     def state(self) -> SessionState:
@@ -64,6 +63,13 @@ class LocalClient:
             await self._perform(effect)
         finally:
             await trio.lowlevel.checkpoint()
+
+    async def idle(self) -> None:
+        """Wait until no turn runs, or one waits for an answer. Always a checkpoint."""
+        cursor = self.session.subscribe()
+        while self.session.state.turn is not None and not self.session.open_questions:
+            await cursor.__anext__()
+        await trio.lowlevel.checkpoint()
 
     async def leave(self) -> None:
         """Cancel the running turn, and wait for its end; then end background commands. A checkpoint."""

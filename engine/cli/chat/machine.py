@@ -62,6 +62,7 @@ class ChatMachine:
         questions: the open questions.
         outbox: the messages that the model has not read.
         notice: a short remark in the status line.
+        is_accessible: nothing is redrawn: what changes is printed as lines.
         commands: those that can be typed.
         picker: a list that is open.
         turn_id: the turn that runs.
@@ -75,6 +76,7 @@ class ChatMachine:
     composer: Composer = attrs.field(factory=Composer)
     outbox: Outbox = attrs.field(factory=Outbox, init=False)
     notice: str = attrs.field(default="", init=False)
+    is_accessible: bool = False
     commands: tuple[SlashCommand, ...] = COMMANDS
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
@@ -110,6 +112,19 @@ class ChatMachine:
         # The last remark has been read.
         self.notice = ""
         return list(self._input(event, now))
+
+    def handle_line(self, line: str, now: float) -> list[do.Effect]:
+        """Handle a whole line, where keys are not seen."""
+        self.notice = ""
+        if self.picker is not None:
+            return list(self._picked(self.picker.choose_line(line)))
+        outcome = None if is_command_line(line) else self.questions.choose_line(line, now)
+        if outcome is not None:
+            return list(self._question_outcome(outcome))
+        if line.strip():
+            draft = "" if self.composer.is_empty else f"{self.composer.text}\n"
+            self.composer.replace(draft + line)
+        return list(self._enter(now))
 
     def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
         """Handle an event of the session."""
@@ -245,10 +260,9 @@ class ChatMachine:
         entries = list(dict.fromkeys(reversed(self.composer.history.everywhere)))
         if entries:
             items = tuple(PickerItem(entry, entry) for entry in entries)
-            self.open_picker(PickerRequest(HISTORY, "History", items))
+            yield from self.open_picker(PickerRequest(HISTORY, "History", items))
         else:
             self.notice = "The history is empty"
-        yield from ()
 
     def _next_profile(self, now: float) -> Iterator[do.Effect]:
         del now
@@ -279,12 +293,18 @@ class ChatMachine:
 
     # -- lists ---------------------------------------------------------------------------------------
 
-    def open_picker(self, request: PickerRequest) -> None:
+    def open_picker(self, request: PickerRequest) -> list[do.Effect]:
         """Show a list to choose from."""
         self.picker = Picker(request)
+        return [do.Print(tuple(self.picker.numbered_lines()))] if self.is_accessible else []
 
     def _pick(self, picker: Picker, event: KeyInput) -> Iterator[do.Effect]:
-        match picker.press(event):
+        yield from self._picked(picker.press(event))
+
+    def _picked(self, outcome: Chosen | Closed | list[str] | None) -> Iterator[do.Effect]:
+        picker = self.picker
+        assert picker is not None
+        match outcome:
             case Chosen(value=value):
                 self.picker = None
                 if picker.request.command == HISTORY:
@@ -293,6 +313,8 @@ class ChatMachine:
                     yield do.RunCommand(picker.request.command, value)
             case Closed():
                 self.picker = None
+            case list():
+                yield do.Print(tuple(outcome))
             case None:
                 pass
 
@@ -347,10 +369,18 @@ class ChatMachine:
             self.notice = f"/{found.name} works after this turn"
             return
         self.composer.take()
-        if found.name == "editor":
-            yield do.EditExternally()
-        else:
-            yield do.RunCommand(found.name, argument.strip())
+        match found.name:
+            case "editor":
+                yield do.EditExternally()
+            case "cancel" if self.turn_id is not None:
+                yield from self._cancel()
+            case "later":
+                self.composer.replace(argument)
+                yield from self._queue(0.0)
+            case "answer":
+                yield from self._question_outcome(self.questions.answer_in_words(argument))
+            case _:
+                yield do.RunCommand(found.name, argument.strip())
 
     # -- answers -------------------------------------------------------------------------------------
 
@@ -391,9 +421,17 @@ class ChatMachine:
                 return [] if delivered is None else self.view.prompt_lines(delivered.text)
             case ev.InputAdmitted() | ev.InputEdited() | ev.InputRemoved():
                 self._take(self.outbox.feed(event))
+                return self._queued_lines(event)
             case _:
                 pass
         return []
+
+    def _queued_lines(self, event: ev.InputAdmitted | ev.InputEdited | ev.InputRemoved) -> list[str]:
+        """Return what says that a message waits, where the list of them is not shown."""
+        if not self.is_accessible or not isinstance(event, ev.InputAdmitted) or event.message.origin == "engine":
+            return []
+        places = {"prompt": "", "steer": "Queued for the next step.", "queue": "Queued for after this turn."}
+        return [self._noted(places[event.mode])] if places[event.mode] else []
 
     def _take(self, message: OutgoingMessage | None) -> None:
         """Put a message that was taken back into the composer."""
@@ -420,6 +458,12 @@ class ChatMachine:
         return lines + self.view.show_state(resync)
 
     # -- notes ---------------------------------------------------------------------------------------
+
+    def progress_line(self, now: float) -> str:
+        """Return how far the turn is, for a screen reader. *now* is in seconds since the epoch."""
+        seconds = int(max(0.0, now - (self.facts.turn_since or now)))
+        rows = list(self.view.running_rows(now))
+        return f"Working, {seconds} seconds. {'. '.join(rows)}".rstrip()
 
     def note(self, text: str) -> do.Effect:
         """Return what prints a remark."""

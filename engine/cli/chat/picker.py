@@ -12,6 +12,7 @@ from engine.cli.chat.editor.text_buffer import TextBuffer
 from engine.cli.terminal.terminal_text import one_line
 
 _MAX_LABEL: Final = 300
+_MAX_NUMBERED: Final = 30
 
 
 @attrs.frozen
@@ -99,6 +100,25 @@ class Picker:
             number = f"{index + 1}" if index < 9 and not self.filter_line.text else " "
             rows.append(f"{mark} {number} {one_line(self._matches[index].label, _MAX_LABEL)}")
         return rows
+
+    def numbered_lines(self) -> list[str]:
+        """Return the items as lines with numbers."""
+        lines = [f"  {number}. {one_line(item.label, _MAX_LABEL)}" for number, item in enumerate(self._matches, 1)]
+        shown = lines[:_MAX_NUMBERED]
+        if len(lines) > len(shown):
+            shown.append(f"  {len(lines) - len(shown)} more. Type words to filter.")
+        return [f"{self.request.title}: type a number, words to filter, or an empty line to leave.", *shown]
+
+    def choose_line(self, line: str) -> Chosen | Closed | list[str]:
+        """Return what a whole line decides, or the lines that still match."""
+        text = line.strip()
+        if not text:
+            return Closed()
+        if text.isascii() and text.isdigit() and 0 < int(text) <= len(self._matches):
+            return Chosen(self._matches[int(text) - 1].value)
+        self.filter_line.replace(text)
+        self._filter()
+        return self.numbered_lines()
 
     def _type(self, text: str, *, is_typed: bool) -> Chosen | None:
         is_number = is_typed and len(text) == 1 and text.isascii() and text.isdigit() and text != "0"

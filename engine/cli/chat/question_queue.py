@@ -16,26 +16,16 @@ import attrs
 from engine.cli.chat import effects as do
 from engine.cli.chat.editor.text_buffer import TextBuffer
 from engine.cli.questions import permission_answers as pa
+from engine.cli.questions.answer_guard import QUIET_SECONDS
 from engine.cli.questions.permission_view import PermissionView, choice_lines
 from engine.cli.questions.question_keys import TAB, Focused, Pending, QuestionKeys, Typed
-from engine.cli.terminal.terminal_text import Symbols, escape_on_one_line
-from engine.cli.turn.question_prompts import parse_choices, recovery_question, tool_question
+from engine.cli.terminal.terminal_text import Symbols
+from engine.cli.turn.question_prompts import parse_choices, recovery_question, settled_line, tool_question
 from engine.core import events as ev
 from engine.core.ids import CallId, RequestId, SessionId
 from engine.journal.state import OpenQuestion
+from engine.session.answer_types import Reject
 
-_SETTLED: Final = {
-    "once": "Allowed once.",
-    "always": "Always allowed.",
-    "reject": "Denied.",
-    "withdrawn": "The question was withdrawn.",
-    "expired": "The question expired.",
-    "answered": "Answered.",
-    "declined": "Not answered.",
-    "wait": "Waiting to retry.",
-    "switch": "Continuing with another model.",
-    "stop": "Stopped.",
-}
 _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {"w": "wait", "wait": "wait", "s": "stop", "stop": "stop"}
 
 
@@ -61,17 +51,20 @@ class QuestionQueue:
     """The questions.
 
     Attributes:
+        is_numbered: the choices have numbers, for whole lines.
         answer_line: what is typed as an answer in words.
         is_typing: the keys go to that line.
     """
 
     symbols: Symbols
+    is_numbered: bool = False
     answer_line: TextBuffer = attrs.field(factory=TextBuffer, init=False)
     is_typing: bool = attrs.field(default=False, init=False)
     _keys: QuestionKeys = attrs.field(factory=QuestionKeys, init=False)
     _open: list[OpenQuestion] = attrs.field(factory=list[OpenQuestion], init=False)
     _shown: RequestId | None = attrs.field(default=None, init=False)
     _answering: set[RequestId] = attrs.field(factory=set[RequestId], init=False)
+    _shown_at: float = attrs.field(default=0.0, init=False)
     _pending: str = attrs.field(default="", init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
@@ -118,12 +111,16 @@ class QuestionQueue:
         if request.request_id == self._shown:
             return [], ""
         self._shown, self._pending, self.is_typing = request.request_id, "", False
+        self._shown_at = now
         self.answer_line.clear()
         view = self._view(request)
         rest = self._keys.paint(view, now, same=self._same(view), has_draft=has_draft) if view is not None else ""
         if view is None:
             self._keys.guard.paint(now, has_draft=has_draft)
-        return self._lines(request, view), rest
+        lines = self._lines(request, view)
+        if self.is_numbered:
+            lines = [f"Question: {lines[0]}", *lines[1:], *self._numbered_choices(request, view)]
+        return lines, rest
 
     # -- keys ------------------------------------------------------------------------------------
 
@@ -167,9 +164,37 @@ class QuestionQueue:
 
     def enter_answer(self) -> QuestionOutcome:
         """Answer with what was typed as an answer."""
-        request, line = self.current, self.answer_line.text
+        line = self.answer_line.text
         self.is_typing = False
         self.answer_line.clear()
+        return self.answer_in_words(line)
+
+    def choose_line(self, line: str, now: float) -> QuestionOutcome | None:
+        """Return what a whole line answers, where keys are not seen; None: it is a message.
+
+        Only a number or a single word chooses: a message that is sent while a question appears answers nothing.
+        """
+        request, text = self.current, line.strip()
+        if request is None or not text or now < self._shown_at + QUIET_SECONDS:
+            return None
+        if self.is_typing:
+            self.is_typing = False
+            return self.answer_in_words(text)
+        if not isinstance(request, ev.PermissionAsked):
+            answer = _number_answer(text, request)
+            if answer is not None:
+                self._answering.add(request.request_id)
+            return answer
+        if " " in text:
+            return None
+        view = self._of_request(request)
+        outcome = pa.parse_answer(text, view, same=self._same(view), is_numbered=True)
+        is_feedback = isinstance(outcome, pa.Reply) and isinstance(outcome.answer, Reject) and outcome.answer.feedback
+        return None if is_feedback else self._outcome(request, view, outcome)
+
+    def answer_in_words(self, line: str) -> QuestionOutcome:
+        """Answer the question with a text."""
+        request = self.current
         match request:
             case ev.PermissionAsked():
                 outcome = pa.parse_feedback(line)
@@ -181,7 +206,7 @@ class QuestionQueue:
                 self._answering.add(request.request_id)
                 return _letter_answer(line.strip(), request) or do.Recover(request.request_id, "switch", line.strip())
             case _:
-                return Hint("")
+                return Hint("There is no question" if request is None else "")
 
     def reopen(self, request_id: RequestId) -> None:
         """The answer was refused: the question waits again."""
@@ -216,19 +241,21 @@ class QuestionQueue:
             return recovery_question(request, self.symbols).splitlines()
         return tool_question(request, self.symbols).splitlines()
 
+    def _numbered_choices(self, request: OpenQuestion, view: PermissionView | None) -> list[str]:
+        if view is not None:
+            return choice_lines(view.choices(same=self._same(view)), is_numbered=True)
+        if isinstance(request, ev.RecoveryAsked):
+            return ["  1. Wait and retry", "  2. Stop", "  Another model: /answer NAME"]
+        return ["  Type a number, or /answer and a text."]
+
     def _settle(self, event: ev.PermissionAnswered | ev.QuestionAnswered | ev.RecoveryAnswered) -> str:
         self._answering.discard(event.request_id)
         self._open = [each for each in self._open if each.request_id != event.request_id]
         if event.request_id != self._shown:
             return ""
         self.is_typing = False
-        how = event.outcome if isinstance(event, ev.QuestionAnswered) else event.answer
-        by = f" By {escape_on_one_line(event.by)}." if event.by else ""
-        granted = ""
-        if isinstance(event, ev.PermissionAnswered) and event.allowed:
-            rights = ", ".join(f"{right.permission} {right.pattern}" for right in event.allowed)
-            granted = f" For this {event.scope}: {escape_on_one_line(rights)}."
-        return f"{_SETTLED.get(how, how)}{granted}{by}"
+        # The answer to a permission is among the lines of the turn.
+        return "" if isinstance(event, ev.PermissionAnswered) else settled_line(event).strip()
 
     def _permission_key(
         self, request: OpenQuestion, view: PermissionView, text: str, now: float, *, has_draft: bool
@@ -284,6 +311,19 @@ class QuestionQueue:
 
     def _same(self, view: PermissionView) -> int:
         return len(self._same_ids(view))
+
+
+def _number_answer(text: str, request: ev.QuestionAsked | ev.RecoveryAsked) -> do.Answering | None:
+    """Return the answer that a line with numbers gives."""
+    numbers = text.replace(",", " ").split()
+    if not all(number.isascii() and number.isdigit() for number in numbers):
+        return None
+    if isinstance(request, ev.RecoveryAsked):
+        return _letter_answer({"1": "w", "2": "s"}.get(text, ""), request)
+    is_valid = all(0 < int(number) <= len(request.choices) for number in numbers)
+    if not is_valid or (len(numbers) > 1 and not request.several):
+        return None
+    return do.AnswerTool(request.request_id, parse_choices(text, request))
 
 
 def _letter_answer(letter: str, request: OpenQuestion) -> do.Answering | None:

@@ -51,6 +51,9 @@ COMMANDS: Final = (
     SlashCommand("queue", "list the messages that wait, or remove one", "[remove NUMBER]"),
     SlashCommand("copy", "copy the last answer, or its code block N", "[code N]"),
     SlashCommand("redraw", "print the last N turns again", "[N]"),
+    SlashCommand("cancel", "cancel the turn"),
+    SlashCommand("later", "send a message after this turn", "TEXT"),
+    SlashCommand("answer", "answer the question in words", "TEXT"),
     SlashCommand("editor", "write the draft in $EDITOR"),
     SlashCommand("quit", "leave the chat"),
 )

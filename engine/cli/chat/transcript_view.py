@@ -23,6 +23,8 @@ from engine.journal.state import OpenStep, Resync, SessionState
 MAX_RUNNING_ROWS: Final = 5
 _MIN_REASONING_SECONDS: Final = 1.0
 
+_CALL_EVENTS: Final = (ev.CallAnnounced, ev.CallStarted, ev.CallProgress, ev.CallHeartbeat, ev.CallSettled)
+
 
 @attrs.define
 class RunningCall:
@@ -37,13 +39,19 @@ class RunningCall:
 
 @attrs.define(eq=False)
 class TranscriptView:
-    """What is shown of a session: lines are returned once, and never change."""
+    """What is shown of a session: lines are returned once, and never change.
+
+    Attributes:
+        is_accessible: lines say in words whose they are, and nothing is only shown while it is open.
+    """
 
     painter: Painter
     symbols: Symbols
     width: int
+    is_accessible: bool = False
     _renderer: Renderer = attrs.field(init=False)
     _text: MarkdownView = attrs.field(init=False)
+    _is_labelled: bool = attrs.field(default=False, init=False)
     _text_part: PartId | None = attrs.field(default=None, init=False)
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
     _calls: dict[CallId, RunningCall] = attrs.field(factory=dict[CallId, RunningCall], init=False)
@@ -55,7 +63,7 @@ class TranscriptView:
         self._renderer = Renderer(
             symbols=self.symbols,
             width=self.width,
-            plain=False,
+            plain=self.is_accessible,
             shows_text=False,
             palette=Palette(self.painter.is_styled),
         )
@@ -81,6 +89,8 @@ class TranscriptView:
             case _:
                 pass
         lines = self._renderer.feed(event).splitlines()
+        if self.is_accessible and isinstance(event, _CALL_EVENTS):
+            lines = [f"Tool: {line.strip()}" for line in lines]
         return [*self._end_text(), *(row for line in lines for row in wrap_note(line, self.width))] if lines else []
 
     def open_rows(self) -> list[str]:
@@ -140,7 +150,9 @@ class TranscriptView:
         for part in message.parts:
             if isinstance(part, TextPart):
                 view = self._new_text()
-                lines += map(self.painter.line, (*view.feed(part.text), *view.finish()))
+                shown = [self.painter.line(line) for line in (*view.feed(part.text), *view.finish())]
+                lines += self._labelled(shown)
+                self._is_labelled = False
         for call in message.calls:
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
             lines.append(f"{self.symbols.note} {escape_control_chars(call.tool)} {what}")
@@ -149,6 +161,8 @@ class TranscriptView:
     def prompt_lines(self, text: str) -> list[str]:
         """Return the lines of a message that the user has sent."""
         first, *rest = escape_control_chars(text).split("\n")
+        if self.is_accessible:
+            return [f"You: {first}", *rest]
         marked = [f"> {first}", *(f"  {line}" for line in rest)]
         return ["", *(self.painter.text(line, Style.STRONG) for line in marked), ""]
 
@@ -177,16 +191,24 @@ class TranscriptView:
         lines = [] if event.part_id == self._text_part else self._end_text()
         self._text_part = event.part_id
         self._shown_parts.add(event.part_id)
-        return lines + [self.painter.line(line) for line in self._text.feed(event.text)]
+        return lines + self._labelled([self.painter.line(line) for line in self._text.feed(event.text)])
+
+    def _labelled(self, lines: list[str]) -> list[str]:
+        """Say at the first line of a text whose it is."""
+        if not self.is_accessible or self._is_labelled or not lines:
+            return lines
+        self._is_labelled = True
+        return [f"Engine: {lines[0]}", *lines[1:]]
 
     def _end_text(self) -> list[str]:
         """Finish the open line."""
-        lines = [self.painter.line(line) for line in self._text.finish()]
+        lines = self._labelled([self.painter.line(line) for line in self._text.finish()])
         self._text = self._new_text()
+        self._is_labelled = False
         return lines
 
     def _new_text(self) -> MarkdownView:
-        return MarkdownView(self.width - 1, keeps_marks=not self.painter.is_styled)
+        return MarkdownView(self.width - 1, keeps_marks=not self.painter.is_styled, is_linear=self.is_accessible)
 
     def _end_reasoning(self, now: float) -> list[str]:
         since, self._reasoning_since = self._reasoning_since, None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.cli.command_table.command_list import summary
-from engine.cli.command_table.command_spec import CommandSpec, FlagGroup
+from engine.cli.command_table.command_spec import CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import CWD
 from engine.cli.command_table.turn_flags import (
     COLOR,
@@ -24,7 +24,19 @@ CHAT: Final = CommandSpec(
     "the turn. The session is saved: --continue continues it.",
     run="engine.cli.chat.command:main",
     groups=(
-        FlagGroup("input and output", (CWD, COLOR)),
+        FlagGroup(
+            "input and output",
+            (
+                CWD,
+                COLOR,
+                Flag(
+                    names=("--accessible",),
+                    help="print each line once and redraw nothing",
+                    detail="For screen readers and braille lines: labels instead of symbols, numbered choices, and input in whole "
+                    "lines. $ENGINE_ACCESSIBLE=1 and TERM=dumb do the same.",
+                ),
+            ),
+        ),
         LIMIT_FLAGS,
         SESSION_FLAGS,
         PERMISSION_FLAGS,

@@ -13,7 +13,7 @@ def test_chat_answers_and_continues(engine: Start) -> None:
     with engine("chat", terminal=True) as chat:
         chat.read_until("Ready")
         chat.type("chat\r")
-        chat.read_until("completed in")
+        chat.read_until("Done in")
         chat.type("remember me\r")
         chat.read_until("has heard")
         chat.type("\x04")

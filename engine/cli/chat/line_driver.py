@@ -1,0 +1,81 @@
+"""The accessible chat: nothing is redrawn, every line is printed once, and input comes in whole lines."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterable
+from typing import Final, final
+
+import trio
+
+from engine.cli.chat import effects as do
+from engine.cli.chat.chat_driver import ChatDriver, ChatParts
+from engine.cli.chat.editor.key_decoder import Key
+from engine.cli.chat.line_input import LineInput
+
+# How often a line says that the turn goes on.
+_PROGRESS_SECONDS: Final = 15.0
+
+
+@final
+class LineDriver(ChatDriver):
+    """Runs a chat in lines: for screen readers, braille lines, dumb terminals, and programs."""
+
+    def __init__(self, parts: ChatParts, lines: LineInput) -> None:
+        """Make it."""
+        super().__init__(parts)
+        self._input = lines
+        self._notice = ""
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Start to read lines. Not a checkpoint."""
+        nursery.start_soon(self._read_lines)
+        nursery.start_soon(self._report_progress)
+
+    def print_lines(self, lines: Iterable[str], *, raw: str = "") -> None:
+        """Print lines. *raw* is left out: it is for a terminal. Not a checkpoint."""
+        del raw
+        self._output.write("".join(f"{line}\n" for line in lines))
+
+    def note_change(self) -> None:
+        """Print the last remark. Not a checkpoint."""
+        before, self._notice = self._notice, self._machine.notice
+        if self._notice and self._notice != before:
+            self.print_lines([self._notice])
+
+    def take_signal(self, number: int, nursery: trio.Nursery) -> bool:
+        """Handle Ctrl-C, which the terminal sends as a signal. Not a checkpoint."""
+        del nursery
+        if number == signal.SIGINT and self._code is None:
+            self.apply(self._machine.handle_key(Key("ctrl+c"), trio.current_time()))
+            return True
+        return number in {signal.SIGCONT, signal.SIGWINCH}
+
+    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally) -> None:
+        """Edit the draft, and send it with the next line. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        if isinstance(effect, do.EditExternally):
+            await self._output.drain()
+            await self.edit_draft()
+            self.print_lines(["The draft is ready. An empty line sends it."])
+
+    async def finish(self) -> None:
+        """Write what is left. A checkpoint."""
+        await self._output.drain()
+
+    def restore(self) -> None:
+        """Do nothing: nothing was changed."""
+
+    async def _read_lines(self) -> None:
+        while (line := await self._input.read_line()) is not None:
+            self.apply(self._machine.handle_line(line, trio.current_time()))
+            self.note_typed()
+        # What was sent before is worked off first.
+        self.apply([do.Leave(when_idle=True)])
+
+    async def _report_progress(self) -> None:
+        while True:
+            await trio.sleep(_PROGRESS_SECONDS)
+            if self._machine.turn_id is not None and self._machine.questions.current is None:
+                self.print_lines([self._machine.progress_line(time.time())])

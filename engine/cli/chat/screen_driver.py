@@ -1,0 +1,136 @@
+"""The chat on a terminal with a live region: it reads keys and draws frames."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterable
+from math import inf
+from typing import Final, final
+
+import trio
+
+from engine.cli.chat import effects as do
+from engine.cli.chat.chat_driver import ChatDriver, ChatParts
+from engine.cli.chat.editor.key_decoder import KeyDecoder
+from engine.cli.chat.layout import Size, draw
+from engine.cli.chat.live_region import LiveRegion
+from engine.cli.chat.terminal_mode import RawTerminal, reflows
+
+# At most so many frames in a second.
+_FRAME_SECONDS: Final = 1 / 30
+# A window that is being resized reports many sizes.
+_RESIZE_SECONDS: Final = 0.05
+
+
+@final
+class ScreenDriver(ChatDriver):
+    """Runs a chat on a terminal."""
+
+    def __init__(self, parts: ChatParts, terminal: RawTerminal) -> None:
+        """Make it."""
+        super().__init__(parts)
+        self._terminal = terminal
+        self._region = LiveRegion(terminal.size[0])
+        self._reflows = reflows(os.environ)
+        self._lines: list[str] = []
+        self._raw = ""
+        self._changed = trio.Event()
+        # Held while something is written: a frame, or by another program.
+        self._screen = trio.Lock()
+
+    def start(self, nursery: trio.Nursery) -> None:
+        """Take the terminal, and start to read keys and to draw. Not a checkpoint."""
+        self._terminal.arm()
+        nursery.start_soon(self._read_keys, nursery)
+        nursery.start_soon(self._paint)
+
+    def print_lines(self, lines: Iterable[str], *, raw: str = "") -> None:
+        """Print lines above the live region. Not a checkpoint."""
+        self._lines += lines
+        self._raw += raw
+        self._changed.set()
+
+    def note_change(self) -> None:
+        """Draw a frame. Not a checkpoint."""
+        self._changed.set()
+
+    def take_signal(self, number: int, nursery: trio.Nursery) -> bool:
+        """Handle a change of the window's size, and the end of a suspension. Not a checkpoint."""
+        del nursery
+        if number == signal.SIGCONT:
+            # Stopped by another process: the shell has used the terminal since.
+            self._terminal.restore()
+            self._terminal.arm()
+            self._region.forget()
+        self._changed.set()
+        return number in {signal.SIGCONT, signal.SIGWINCH}
+
+    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally) -> None:
+        """Do what concerns the terminal. A checkpoint."""
+        async with self._screen:
+            self._output.write(self._region.clear())
+            await self._output.drain()
+            if not isinstance(effect, do.Redraw):
+                self._terminal.restore()
+                try:
+                    if isinstance(effect, do.Suspend):
+                        signal.raise_signal(signal.SIGTSTP)
+                        # Here it goes on; SIGCONT comes as a signal, too, and draws everything again.
+                    else:
+                        await self.edit_draft()
+                finally:
+                    self._terminal.arm()
+        self._changed.set()
+
+    async def finish(self) -> None:
+        """Print what is left, and remove the live region. A checkpoint."""
+        self._output.write(self._region.clear() + "".join(f"{line}\r\n" for line in self._lines))
+        await self._output.drain()
+
+    def restore(self) -> None:
+        """Put the terminal back as it was. Not a checkpoint."""
+        self._terminal.restore()
+
+    async def _read_keys(self, nursery: trio.Nursery) -> None:
+        decoder = KeyDecoder()
+        while True:
+            data: bytes | None = None
+            with trio.move_on_at(inf if decoder.deadline is None else decoder.deadline):
+                data = await self._terminal.read()
+            now = trio.current_time()
+            if data == b"":
+                self.leave(nursery, 128 + signal.SIGHUP)
+                return
+            for event in decoder.expire(now) if data is None else decoder.feed(data, now):
+                self.apply(self._machine.handle_key(event, now))
+            self.note_typed()
+
+    async def _paint(self) -> None:
+        while True:
+            delay = self._machine.tick_after(trio.current_time())
+            with trio.move_on_after(inf if delay is None else delay):
+                await self._changed.wait()
+            begun_at = trio.current_time()
+            self._machine.handle_tick(begun_at)
+            async with self._screen:
+                await self._draw()
+            await trio.sleep_until(begun_at + _FRAME_SECONDS)
+
+    async def _draw(self) -> None:
+        """Draw a frame. A checkpoint; if cancelled, the frame is written or will be."""
+        columns, rows = self._terminal.size
+        while columns != self._region.columns:
+            # Once the size has been the same for a while.
+            await trio.sleep(_RESIZE_SECONDS)
+            before, (columns, rows) = columns, self._terminal.size
+            if columns == before:
+                self._output.write(self._region.resize(columns, reflows=self._reflows))
+                self._machine.view.resize(columns)
+        self._changed = trio.Event()
+        lines, self._lines = self._lines, []
+        raw, self._raw = self._raw, ""
+        frame = draw(self._machine, Size(columns, rows), time.time())
+        self._output.write(raw + self._region.draw(lines, frame))
+        await self._output.drain()

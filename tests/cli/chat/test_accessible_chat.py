@@ -1,0 +1,112 @@
+"""The accessible chat: every line once, no escape sequences, and everything can be done in lines."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.processes import REPOSITORY
+
+pytestmark = pytest.mark.slow
+
+
+class Lines:
+    """The chat on pipes."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        self.output = ""
+
+    def type(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def read_until(self, *texts: str) -> str:
+        """Read until one of *texts* has come; return it."""
+        assert self.process.stdout is not None
+        while True:
+            line = self.process.stdout.readline()
+            assert line, f"{texts!r} did not come; this did:\n{self.output}"
+            self.output += line
+            found = next((text for text in texts if text in line), None)
+            if found is not None:
+                return found
+
+    def answer(self, number: str, text: str) -> None:
+        """Answer until *text* comes: what is typed too soon after a question is a message."""
+        while self.read_after(number, "Queued for", text) != text:
+            pass
+
+    def read_after(self, line: str, *texts: str) -> str:
+        self.type(line)
+        return self.read_until(*texts)
+
+    def end(self) -> int:
+        out, _ = self.process.communicate(timeout=60)
+        self.output += out
+        return self.process.returncode
+
+
+@pytest.fixture
+def chat(host: str, tmp_path: Path) -> Iterator[Lines]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(REPOSITORY),
+        "ANTHROPIC_API_KEY": "test-key-0123456789",
+        "ANTHROPIC_BASE_URL": host,
+        "ENGINE_MODEL": "",
+        "ENGINE_CONFIG": "",
+        "ENGINE_ACCESSIBLE": "1",
+        **{f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "DATA")},
+        "HOME": str(tmp_path / "home"),
+    }
+    folder = tmp_path / "project"
+    folder.mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-m", "engine", "chat"],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        try:
+            yield Lines(process)
+        finally:
+            process.kill()
+
+
+def test_question_is_answered_by_a_number(chat: Lines, tmp_path: Path) -> None:
+    chat.type("write")
+    chat.read_until("6. Details")
+    chat.answer("6", "Asked by")
+    chat.answer("1", "Allow bash")
+    assert (tmp_path / "project" / "a.txt").read_text() == "one\nTWO\n"
+    assert "\x1b" not in chat.output
+
+
+def test_transcript_has_labels(chat: Lines) -> None:
+    chat.type("chat")
+    chat.read_until("Done in")
+    chat.type("/status")
+    chat.read_until("turns")
+    chat.type("/modle")
+    chat.read_until("did you mean /model?")
+    chat.type("/quit")
+    assert chat.end() == 0
+    lines = chat.output.splitlines()
+    assert lines[0] == "Accessible mode: nothing is redrawn. Type a line and press Enter."
+    assert "You: chat" in lines
+    assert "Engine: Ready to chat." in lines
+    assert "\x1b" not in chat.output
+
+
+def test_end_of_input_waits_for_the_turn(chat: Lines) -> None:
+    chat.type("chat")
+    assert chat.end() == 0
+    assert "Engine: Ready to chat." in chat.output
