@@ -13,10 +13,10 @@ import trio
 
 from engine.cli.chat import effects as do
 from engine.cli.chat.chat_client import ChatClient, SessionEffect
-from engine.cli.chat.command_result import CommandResult, CommandRunner, SessionChange
-from engine.cli.chat.draft_store import DraftStore
+from engine.cli.chat.chat_drafts import ChatDrafts
+from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
 from engine.cli.chat.external_editor import EditFailure, edit_text
-from engine.cli.chat.machine import ChatEvent, ChatMachine, EffectFailure
+from engine.cli.chat.machine import ChatEvent, ChatMachine
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
 from engine.core.errors import EngineError, RequestNotFound, TurnOver
@@ -45,7 +45,7 @@ class ChatParts:
     client: ChatClient
     output: Output
     commands: CommandRunner
-    drafts: DraftStore
+    drafts: ChatDrafts
     leave_at_once: Callable[[int], Awaitable[object]]
 
 
@@ -69,7 +69,7 @@ class ChatDriver(ABC):
         self._saved_draft = ""
         self._code: int | None = None
         self._leaving = trio.CancelScope()
-        self.change: SessionChange | None = None
+        self.change: NextSession | None = None
 
     # -- what a subclass does ----------------------------------------------------------------
 
@@ -147,7 +147,8 @@ class ChatDriver(ABC):
         """Edit the draft in the user's editor. A checkpoint."""
         text = await edit_text(self._machine.composer.text)
         if isinstance(text, EditFailure):
-            self.apply([self._machine.note(text.message)])
+            self._machine.notice = text.message
+            self.note_change()
         else:
             self._machine.composer.replace(text)
         self.note_typed()
@@ -195,7 +196,7 @@ class ChatDriver(ABC):
         except RequestNotFound:
             return  # it was answered elsewhere a moment ago
         except EngineError as error:
-            failure = EffectFailure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
+            failure = do.EffectFailure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
             self.apply(self._machine.handle_failure(failure))
 
     async def _run_command(self, effect: do.RunCommand, nursery: trio.Nursery) -> None:
@@ -205,7 +206,7 @@ class ChatDriver(ABC):
         try:
             result = await self._commands.run(effect.name, effect.argument)
         except EngineError as error:
-            self.apply([self._machine.note(str(error))])
+            self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
         self._take_result(result, nursery)
 

@@ -10,7 +10,7 @@ from engine.cli.chat.picker import PickerRequest
 
 
 @attrs.frozen
-class SessionChange:
+class NextSession:
     """Continue with another session: a new one, a stored one, or a copy of one."""
 
     kind: Literal["new", "open", "fork"]
@@ -36,7 +36,7 @@ class CommandResult:
     picker: PickerRequest | None = None
     draft: str = ""
     prompt: str = ""
-    change: SessionChange | None = None
+    change: NextSession | None = None
     leaves: bool = False
 
 

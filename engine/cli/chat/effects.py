@@ -135,3 +135,18 @@ Send: TypeAlias = SendPrompt | SendSteer | SendQueued
 Effect: TypeAlias = (
     Print | Send | TakeBack | CancelTurn | SkipWait | Answering | RunCommand | Suspend | Redraw | EditExternally | Leave
 )
+
+
+@attrs.frozen
+class EffectFailure:
+    """Something that was to be done has failed.
+
+    Attributes:
+        effect: what.
+        message: why, for the user.
+        is_turn_over: the turn has just ended.
+    """
+
+    effect: Effect
+    message: str
+    is_turn_over: bool = False

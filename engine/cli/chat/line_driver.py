@@ -13,6 +13,7 @@ from engine.cli.chat import effects as do
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.line_input import LineInput
+from engine.cli.chat.machine import ChatMachine
 
 # How often a line says that the turn goes on.
 _PROGRESS_SECONDS: Final = 15.0
@@ -78,4 +79,10 @@ class LineDriver(ChatDriver):
         while True:
             await trio.sleep(_PROGRESS_SECONDS)
             if self._machine.turn_id is not None and self._machine.questions.current is None:
-                self.print_lines([self._machine.progress_line(time.time())])
+                self.print_lines([_progress_line(self._machine, time.time())])
+
+
+def _progress_line(machine: ChatMachine, now: float) -> str:
+    """Return how far the turn is. *now* is in seconds since the epoch."""
+    seconds = int(max(0.0, now - (machine.facts.turn_since or now)))
+    return " ".join([f"Working, {seconds} seconds.", *(f"{row}." for row in machine.view.running_rows(now))])

@@ -10,9 +10,9 @@ from typing import Final, assert_never
 
 import attrs
 
+from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
-from engine.cli.chat.command_result import SessionChange
-from engine.cli.chat.draft_store import DraftStore, default_folder
+from engine.cli.chat.command_result import NextSession
 from engine.cli.chat.line_driver import LineDriver
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.local_client import LocalClient
@@ -109,7 +109,7 @@ class LocalChats:
             client=client,
             output=output,
             commands=SessionCommands(self._engine, session, self._store, self._setup.config),
-            drafts=DraftStore(default_folder(), cwd, session.id if session.state.turns else ""),
+            drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
             leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
         )
         driver = LineDriver(parts, LineInput(0)) if self._terminal is None else ScreenDriver(parts, self._terminal)
@@ -118,7 +118,7 @@ class LocalChats:
         driver.print_lines([view.painter.text(f"engine {__version__} in {cwd} (/help)", Style.DIM)])
         return driver
 
-    async def _change(self, session: Session, change: SessionChange) -> Session:
+    async def _change(self, session: Session, change: NextSession) -> Session:
         """Return the session to continue with. A checkpoint. Raises `EngineError`."""
         models = self._setup.models
         match change.kind:

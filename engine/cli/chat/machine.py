@@ -36,21 +36,6 @@ _PROFILES: Final = ("ask", "auto-edit", "read-only")
 ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync
 
 
-@attrs.frozen
-class EffectFailure:
-    """Something that was to be done has failed.
-
-    Attributes:
-        effect: what.
-        message: why, for the user.
-        is_turn_over: the turn has just ended.
-    """
-
-    effect: do.Effect
-    message: str
-    is_turn_over: bool = False
-
-
 @attrs.define(eq=False)
 class ChatMachine:
     """The state of the chat.
@@ -72,7 +57,7 @@ class ChatMachine:
     view: TranscriptView
     facts: StatusFacts
     questions: QuestionQueue
-    new_input_id: Callable[[], str]
+    _new_input_id: Callable[[], str]
     composer: Composer = attrs.field(factory=Composer)
     outbox: Outbox = attrs.field(factory=Outbox, init=False)
     notice: str = attrs.field(default="", init=False)
@@ -133,7 +118,7 @@ class ChatMachine:
         self.composer.type(typed)
         return [do.Print((*lines, *shown))] if lines or shown else []
 
-    def handle_failure(self, failure: EffectFailure) -> list[do.Effect]:
+    def handle_failure(self, failure: do.EffectFailure) -> list[do.Effect]:
         """Handle that something could not be done."""
         effect = failure.effect
         if isinstance(effect, (do.AnswerTool, do.Recover)):
@@ -199,7 +184,7 @@ class ChatMachine:
         elif not (key.name == "ctrl+d" and not self.composer.buffer.text):
             self.composer.press(key)
         else:
-            yield from self._leave()
+            yield do.Leave()
 
     def _enter(self, now: float) -> Iterator[do.Effect]:
         del now
@@ -220,7 +205,7 @@ class ChatMachine:
         if self.turn_id is None or self.composer.is_empty or is_command_line(self.composer.text):
             yield from self._enter(now)
             return
-        message = OutgoingMessage(InputId(self.new_input_id()), self.composer.take(), "queue", "sending")
+        message = OutgoingMessage(InputId(self._new_input_id()), self.composer.take(), "queue", "sending")
         self.outbox.add(message)
         yield do.SendQueued(message.input_id, message.text)
 
@@ -242,7 +227,7 @@ class ChatMachine:
             self.composer.take()
             self.notice = "Up brings the draft back"
         elif now < self._leave_before:
-            yield from self._leave()
+            yield do.Leave()
         else:
             self._leave_before = now + LEAVE_SECONDS
             self.notice = "Ctrl+C again to quit"
@@ -281,9 +266,6 @@ class ChatMachine:
     def _edit(self, now: float) -> Iterator[do.Effect]:
         del now
         yield do.EditExternally()
-
-    def _leave(self) -> Iterator[do.Effect]:
-        yield do.Leave()
 
     def _cancel(self) -> Iterator[do.Effect]:
         assert self.turn_id is not None
@@ -326,7 +308,7 @@ class ChatMachine:
 
     def _send(self, text: str) -> do.Effect:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
-        input_id = InputId(self.new_input_id())
+        input_id = InputId(self._new_input_id())
         if self.turn_id is not None and not self.is_cancelling:
             self.outbox.add(OutgoingMessage(input_id, text, "steer", "sending"))
             return do.SendSteer(input_id, self.turn_id, text)
@@ -336,7 +318,7 @@ class ChatMachine:
             return do.SendQueued(input_id, text)
         return do.SendPrompt(input_id, self.outbox.merge(input_id, text).parts)
 
-    def _unsent(self, effect: do.Send, failure: EffectFailure) -> list[do.Effect]:
+    def _unsent(self, effect: do.Send, failure: do.EffectFailure) -> list[do.Effect]:
         message = self.outbox.fail(effect.input_id)
         if message is None:
             return []
@@ -458,16 +440,6 @@ class ChatMachine:
         return lines + self.view.show_state(resync)
 
     # -- notes ---------------------------------------------------------------------------------------
-
-    def progress_line(self, now: float) -> str:
-        """Return how far the turn is, for a screen reader. *now* is in seconds since the epoch."""
-        seconds = int(max(0.0, now - (self.facts.turn_since or now)))
-        rows = list(self.view.running_rows(now))
-        return f"Working, {seconds} seconds. {'. '.join(rows)}".rstrip()
-
-    def note(self, text: str) -> do.Effect:
-        """Return what prints a remark."""
-        return self._note(text)
 
     def _note(self, text: str) -> do.Effect:
         return do.Print((self._noted(text),))

@@ -9,7 +9,7 @@ from typing import Final, final
 import trio
 
 from engine.cli.chat.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
-from engine.cli.chat.command_result import CommandResult, SessionChange, printed
+from engine.cli.chat.command_result import CommandResult, NextSession, printed
 from engine.cli.chat.help_text import help_lines
 from engine.cli.chat.picker import PickerItem, PickerRequest
 from engine.cli.chat.slash_commands import COMMANDS
@@ -200,7 +200,7 @@ class SessionCommands:
     async def _resume(self, argument: str) -> CommandResult:
         if argument:
             row = await resolve_session(self._store, argument, self._session.state.context.cwd)
-            return CommandResult(change=SessionChange("open", row.id))
+            return CommandResult(change=NextSession("open", row.id))
         cwd = self._session.state.context.cwd
         rows = await self._store.list_sessions(SessionQuery(limit=_MAX_SESSIONS))
         # Those of this folder first, each group the newest first.
@@ -215,11 +215,11 @@ class SessionCommands:
 
     async def _new(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(change=SessionChange("new"))
+        return CommandResult(change=NextSession("new"))
 
     async def _fork(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(change=SessionChange("fork", self._session.id))
+        return CommandResult(change=NextSession("fork", self._session.id))
 
 
 def _files(what: str, files: Sequence[str]) -> list[str]:

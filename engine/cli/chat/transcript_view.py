@@ -88,10 +88,16 @@ class TranscriptView:
                 self._call(event)
             case _:
                 pass
+        return self._other_lines(event)
+
+    def _other_lines(self, event: ev.Durable | ev.Live) -> list[str]:
+        """Return the lines about calls and everything else that is no text."""
         lines = self._renderer.feed(event).splitlines()
+        if not lines:
+            return []
         if self.is_accessible and isinstance(event, _CALL_EVENTS):
             lines = [f"Tool: {line.strip()}" for line in lines]
-        return [*self._end_text(), *(row for line in lines for row in wrap_note(line, self.width))] if lines else []
+        return [*self._end_text(), *(row for line in lines for row in wrap_note(line, self.width))]
 
     def open_rows(self) -> list[str]:
         """Return the rows of the unfinished text."""

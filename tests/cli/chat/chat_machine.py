@@ -4,7 +4,8 @@ from itertools import count
 
 from engine.cli.chat import effects as do
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
-from engine.cli.chat.machine import ChatMachine, EffectFailure
+from engine.cli.chat.effects import EffectFailure
+from engine.cli.chat.machine import ChatMachine
 from engine.cli.chat.outbox import join_parts
 from engine.cli.chat.question_queue import QuestionQueue
 from engine.cli.chat.status_facts import StatusFacts

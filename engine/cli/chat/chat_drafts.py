@@ -27,7 +27,7 @@ def default_folder() -> Path:
 
 
 @attrs.define(eq=False)
-class DraftStore:
+class ChatDrafts:
     """The draft of one session, and the history of all.
 
     A session that has no turn yet is not in the store, and will not be continued; so its draft belongs to the folder.
