@@ -105,7 +105,7 @@ _engine_command() {
         flags=(--help --version)
         ;;
     "chat")
-        flags=(--cwd --color --max-steps --max-tokens --max-cost --timeout --continue --resume --fork --store --ephemeral --no-snapshots --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)
+        flags=(--cwd --color --accessible --max-steps --max-tokens --max-cost --timeout --continue --resume --fork --store --ephemeral --no-snapshots --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)
         ;;
     "run")
         flags=(--attach --stdin --stdin-max --cwd --output --json --stream --output-file --color --quiet --verbose --very-verbose --debug-log --schema --no-input --deny-ok --max-steps --max-tokens --max-cost --timeout --max-wait --continue --resume --fork --store --ephemeral --no-snapshots --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)

@@ -60,14 +60,13 @@ def chat(host: str, tmp_path: Path) -> Iterator[Lines]:
         "ANTHROPIC_BASE_URL": host,
         "ENGINE_MODEL": "",
         "ENGINE_CONFIG": "",
-        "ENGINE_ACCESSIBLE": "1",
         **{f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "DATA")},
         "HOME": str(tmp_path / "home"),
     }
     folder = tmp_path / "project"
     folder.mkdir()
     with subprocess.Popen(
-        [sys.executable, "-m", "engine", "chat"],
+        [sys.executable, "-m", "engine", "chat", "--accessible"],
         cwd=folder,
         env=environment,
         text=True,
