@@ -109,7 +109,7 @@ export class Panel {
     const { mountLanes } = await import("./lanes/lanes-view.js");
     if (this.name !== "lanes" || this.lanes) return;
     this.lanes = mountLanes(this.body, {
-      now: () => this.context.now(),
+      now: () => this.context.workedUntil(),
       onOpenCall: (_session, call) => this.context.showCall(call),
       letterKeys: () => looks.letters,
     });

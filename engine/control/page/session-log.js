@@ -71,6 +71,11 @@ export class SessionLog {
     return this.isParked && this.status.type !== "waiting";
   }
 
+  /** When the last thing happened that is in the log. */
+  get lastTime() {
+    return Math.max(0, ...[...this.events.values()].map((events) => events.at(-1)?.time ?? 0));
+  }
+
   /** Follow the session until `close`. */
   async run() {
     for await (const received of this.session.watch({ signal: this.abort.signal, tail: 1, elide: ELIDE, interval: INTERVAL_MS })) {

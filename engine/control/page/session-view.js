@@ -159,6 +159,11 @@ export class SessionView {
     return (turnId === this.log.turn && !this.isStopped()) || turnId === null;
   }
 
+  /** Until when engines have worked here: nobody goes on with a turn that is stopped. */
+  workedUntil() {
+    return this.isStopped() ? this.log.lastTime : this.now();
+  }
+
   /** Whether the turn is open, and no engine runs it. */
   isStopped() {
     return this.log.isParked && !this.isElsewhere();

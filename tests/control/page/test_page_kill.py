@@ -62,6 +62,13 @@ async def test_page_goes_on_after_a_kill(folder: Path, browser_address: str) -> 
         assert time.monotonic() - server.started < 12
         await status(page, "Interrupted")
         await page.wait(f"{FACTS} === 'interrupted'")
+        # The lanes end where the server did, and grow no more.
+        await page.click(".tab", "Lanes")
+        await page.wait("document.querySelector('.lanes svg [data-cell]')")
+        facts = "document.querySelector('.lanes').innerText"
+        before = await page.wait(f"{facts}.includes('Duration') && {facts}")
+        await trio.sleep(1.2)
+        assert await page.js(facts) == before
         await page.click(".composer-buttons button", "Resume")
         await page.text("Continue where you left off")
         await page.text("Let me look at it.")

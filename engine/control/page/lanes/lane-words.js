@@ -104,6 +104,11 @@ export function labelOf(row) {
   return row.detail ? `${row.name}: ${row.detail}` : row.name;
 }
 
+/** @param {Row} row @returns {number} for how long no engine was there, within it */
+export function goneTime(row) {
+  return row.segments.reduce((sum, { kind, from, to }) => sum + (kind === "gone" ? (to ?? from) - from : 0), 0);
+}
+
 /** @param {import("./lane-rows.js").Ending} ending */
 export function causeOf(ending) {
   if (ending.cause === "user" && ending.by) return `cancelled by ${ending.by}`;
@@ -143,7 +148,7 @@ export function factsOf(row, origin, now) {
   const facts = [
     ["State", stateOf(row)],
     ["Time", `${row.partial ? "before " : ""}${clock(row.from - origin, 2)} to ${row.to === null ? "now" : clock(end - origin, 2)}`],
-    ["Duration", duration(end - row.from)],
+    ["Duration", duration(end - row.from - goneTime(row))],
   ];
   if (row.kind !== "turn") row.segments.forEach((each, n) => facts.push([n ? "" : "Phases", segmentText(each, origin, now)]));
   if (row.ending !== null) facts.push(["Ending", endingText(row.ending, origin)]);

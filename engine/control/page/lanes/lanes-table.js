@@ -2,7 +2,7 @@
 
 import { h } from "../dom.js";
 import { visible } from "../text.js";
-import { clock, duration, endingText, labelOf, markText, stateOf, tokensOf } from "./lane-words.js";
+import { clock, duration, endingText, goneTime, labelOf, markText, stateOf, tokensOf } from "./lane-words.js";
 
 /** Rows that are shown at once; more on demand. */
 const PAGE = 300;
@@ -28,7 +28,7 @@ export function tableCells(row, origin, now) {
     labelOf(row),
     stateOf(row),
     clock(row.from - origin, 2),
-    duration((row.to ?? now) - row.from),
+    duration((row.to ?? now) - row.from - goneTime(row)),
     waited > 0 ? duration(waited) : "",
     ran > 0 ? duration(ran) : "",
     tokensOf(row),

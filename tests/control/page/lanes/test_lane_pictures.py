@@ -391,6 +391,8 @@ def test_crash_leaves_a_gap_and_no_long_bar() -> None:
     picture = draw(events=closed)
     row = one(picture, "bash")
     assert phases(row)[:2] == [("running", call["time"], call["time"]), ("gone", call["time"], day)]
+    # Nor does the gap count in the durations, which are the fourth column.
+    assert all(cells[3].endswith(" ms") for cells in draw(events=closed, table=True))
 
 
 # -- the axis, the view, the keys ---------------------------------------------------------------------------
