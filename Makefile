@@ -23,7 +23,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface pins prices packages javascript core dev clean
+.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -146,6 +146,9 @@ surface: dev ## pin the public names, and write what is made from code: referenc
 	@$(BIN)/python -m scripts.run_reference --write
 	@$(BIN)/python -m scripts.page_tables --write
 	@$(BIN)/python -m scripts.command_files --write
+
+picture: dev ## draw the pictures of the demo anew
+	@$(BIN)/python -m scripts.picture
 
 pins: ## resolve the dependencies anew and write requirements/
 	@PYTHON='$(or $(PYTHON),python3)' scripts/pin.sh

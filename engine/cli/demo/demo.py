@@ -66,8 +66,9 @@ _RUNNING_FOR: Final = 0.75
 _TIME_TO_OPEN: Final = 4.0
 
 _INTRODUCTION: Final = """\
-This is the real engine at work: real tools and real processes in a scratch folder, a real HTTP connection to a
-server on this machine that speaks Anthropic's wire format. Only the model is a script. No key, no network.
+This is the real engine at work: real tools and real processes in a scratch folder, a real HTTP
+connection to a server on this machine that speaks Anthropic's wire format. Only the model is a
+script. No key, no network.
 """
 
 
@@ -271,8 +272,10 @@ class _Demo:
             seconds = record.seconds_to_end = trio.current_time() - self._cancelled_at
             record.left = [pid for pid in record.workers if is_running(pid)]
             note = self._screen.symbols.note
-            summary = f"the turn ended {duration(seconds)} after the cancel: {self.tally.cancelled}"
-            self._screen.add_lines(f"       {note} {summary}, {len(record.left)} workers left\n")
+            self._screen.add_lines(
+                f"       {note} The turn ended {duration(seconds)} after the cancel. {self.tally.cancelled} "
+                f"{len(record.left)} workers left.\n"
+            )
 
     def _pids(self) -> list[int]:
         try:

@@ -1,11 +1,14 @@
 """`engine demo`: it runs, alone and offline, and it would notice if one of its claims were false."""
 
+import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from engine.cli.demo.demo_script import ACTS, answer, write_repository
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import HttpFailure
 from tests.cli.conftest import Start
+from tests.cli.processes import REPOSITORY
 
 pytestmark = pytest.mark.os
 
@@ -49,6 +53,16 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     assert "tokens                  21,600 in 9 requests" in command.output
     assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"
     assert "<title>The demo</title>" in (tmp_path / "demo.html").read_text(encoding="utf-8")
+    picture = (REPOSITORY / "docs" / "demo-animated.svg").read_text(encoding="utf-8")
+    drawn = [html.unescape(re.sub("<[^>]*>", "", line)) for line in re.findall("<text .*", picture)]
+    assert without_figures(drawn) == without_figures(command.output.splitlines()), "run `make picture`"
+
+
+def without_figures(lines: Iterable[str]) -> list[str]:
+    """Return what does not depend on how fast the machine is: no figures, no bars, no lines about what takes long."""
+    shown = (line.partition(" requests ")[0] if line.startswith("Turn") else line for line in lines)
+    masked = (re.sub(r"[\d.,]+( ms| s| min)?|[·█┃?]|/?~?\S*demo.html", "", line) for line in shown)
+    return sorted({" ".join(line.split()) for line in masked if not line.endswith("running")} - {""})
 
 
 def test_a_claim_that_is_false_is_noticed(engine: Start) -> None:
