@@ -93,6 +93,7 @@ LAYERS = (
     "cli.demo",
     "cli.config",
     "cli.auth",
+    "cli.doctor",
     "cli.chat.editor",
     "cli.chat",
     "",

