@@ -226,7 +226,8 @@ class RemoteView:
     async def _warn_of_silence(self, ending: ev.TurnEnding) -> None:
         """Say so if a turn that is ending has not ended in time. A checkpoint."""
         by = f" by {escape_on_one_line(ending.by)}" if ending.by else ""
-        self._note(f"the turn is ending ({ending.cause}{by})")
+        cause = "cancelled" if ending.cause == "user" else ending.cause
+        self._note(f"the turn is ending ({cause}{by})")
         await trio.sleep(max(0.0, ending.until - time.time()) + _SILENT_SECONDS)
         if self._turn_id == ending.turn_id:
             self._note("the server is silent: it is not known whether the turn has ended")

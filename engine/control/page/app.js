@@ -7,7 +7,7 @@ import { duration } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks, setLook } from "./looks.js";
 import { Sidebar } from "./sidebar.js";
-import { FOREIGN, isSignedIn, signInWith, takeTicket } from "./sign-in.js";
+import { FOREIGN, isSignedIn, signInWith, signOut, takeTicket } from "./sign-in.js";
 import { oneLine, visible } from "./text.js";
 import { announce, button, dialog, problem } from "./widgets.js";
 
@@ -119,6 +119,12 @@ class App {
       ),
     );
     setTitleText("engine");
+  }
+
+  async #signOut() {
+    await signOut();
+    history.replaceState(null, "", `${location.pathname}#/`);
+    location.reload();
   }
 
   // -- the connection ---------------------------------------------------------------------------
@@ -376,7 +382,7 @@ class App {
       choice("speech", "What screen readers are told of turns", [["nothing", "Questions only"], ["ends", "Their beginning and end"], ["sentences", "The answer too, in whole sentences"]]),
       h("fieldset", { class: "setting" }, h("legend", {}, "Keys"), h("label", { class: "choice" }, letters, h("span", {}, "Single letters are keys"))),
       h("p", { class: "hint" }, `Server ${visible(this.client?.server?.server?.version ?? "")}. These settings are kept in this browser.`),
-      h("div", { class: "dialog-actions" }, button("Keys", { onClick: () => (close(), this.showHelp()) }), button("Close", { kind: "primary", onClick: () => close() })),
+      h("div", { class: "dialog-actions" }, button("Sign out", { title: "This browser needs a new link then", onClick: () => this.#signOut() }), button("Keys", { onClick: () => (close(), this.showHelp()) }), button("Close", { kind: "primary", onClick: () => close() })),
     ]);
   }
 }

@@ -57,6 +57,12 @@ export function signInWith(ticket) {
   };
 }
 
+/** Forget what signs this browser in. */
+export async function signOut() {
+  sessionStorage.removeItem(KEY);
+  await inStore("readwrite", (store) => store.delete(NAME)).catch(() => {});
+}
+
 async function prove(place, { browser, secret }) {
   const { challenge } = await post(place, "v1/challenge", "{}");
   const nonce = toText(crypto.getRandomValues(new Uint8Array(32)));

@@ -40,6 +40,9 @@ async def test_link_leaves_no_trace(tmp_path: Path, browser_address: str) -> Non
         assert await stranger.js("Object.keys(localStorage).length + Object.keys(sessionStorage).length") == 0
         assert await stranger.js("document.cookie") == ""
         assert await stranger.js(f"{KEPT}.then(({{secret}}) => secret.extractable)") is False
+        await stranger.click(".sidebar-head button")
+        await stranger.click(".dialog-actions button", "Sign out")
+        await stranger.text("Open the link of the server")
         async with shown.browser.page() as late:
             await late.goto(link)
             await late.text("Open the link of the server")
