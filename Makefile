@@ -113,9 +113,11 @@ guards: dev
 	$(call say,import layers$(comma) import cost$(comma) public surface$(comma) examples)
 	@$(PYTEST) -q -n $(JOBS) $(GUARDS)
 
-words: dev # private words in names and messages; see scripts/check_words.py
+words: dev # private words, and messages of the command line; see scripts/check_words.py and check_messages.py
 	$(call say,words)
 	@$(BIN)/python scripts/check_words.py
+	@$(BIN)/python -m scripts.check_messages
+	@$(BIN)/python -m scripts.check_messages
 
 shape: dev # branches, nesting, members, lines; see scripts/check_shape.py
 	$(call say,shape)

@@ -4,8 +4,9 @@ import ast
 from pathlib import Path
 
 import attrs
+import pytest
 
-from scripts import api_reference, check_shape, check_words
+from scripts import api_reference, check_messages, check_shape, check_words
 
 HERE = Path("here.py")
 
@@ -150,3 +151,33 @@ def test_every_public_name_is_listed() -> None:
     for module, names in api_reference.public_names().items():
         section = page.partition(f"\n## `{module}`\n")[2].partition("\n## ")[0]
         assert all(f"\n- `{name}`: " in section for name in names), module
+
+
+def problems(source: str) -> list[str]:
+    return [finding.problem for finding in check_messages.findings(HERE, source)]
+
+
+def test_an_error_without_advice_is_found() -> None:
+    assert problems('print_error(f"engine run: unknown file {x}")') == ["an error without a line `Next: …`"]
+    assert problems('print_error(f"engine run: unknown file {x}\\nNext: engine help run")') == []
+    assert problems('_HINTS: Final = {A: "(try it again)"}') == ["an error without a line `Next: …`"]
+    # A notice, a text that was made elsewhere, and what a user asked for.
+    for text in ('"waiting for a line"', 'f"engine run: {error}"', '"engine run: cancelled: nothing has changed"'):
+        assert problems(f"print_error({text})") == []
+
+
+def test_riddles_and_exclamations_are_found() -> None:
+    assert problems('x = f"{model} goes on with it"') == ["a riddle (goes on with)"]
+    assert problems('print_text("Done! Go on.")') == ["an exclamation (e!)"]
+    assert problems('raise ConfigError("sorry, no file")') == ["blame or ornament (sorry)"]
+    assert problems('"""Nobody told us, sorry!"""\nSQL = "told"\n') == []
+
+
+def test_long_errors_are_found() -> None:
+    assert problems(f'raise ConfigError("{"word " * 21}")') == ["105 characters in a line, more than 100"]
+    assert problems('raise ConfigError("a b\\nc\\nd\\ne")') == ["4 lines, more than 3"]
+    assert problems(f'x = "{"word " * 21}"') == []
+
+
+def test_the_command_line_has_no_bad_message(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (check_messages.main(), capsys.readouterr().out) == (0, "")

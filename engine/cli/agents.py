@@ -47,7 +47,7 @@ def _list(args: argparse.Namespace) -> int:
     name: str | None = args.name
     if name is not None:
         if name not in agents:
-            print_error(f"engine agents: unknown agent {name!r}{similar_name_hint(name, agents)}")
+            print_error(f"engine agents: unknown agent {name!r}{similar_name_hint(name, agents)}\nNext: engine agents")
             return USAGE_ERROR
         agents = {name: agents[name]}
     if args.json:

@@ -39,13 +39,13 @@ _MOST_LISTED: Final = 200
 # After the grace of its calls, a server says at once how a turn has ended.
 _SILENT_SECONDS: Final = 1.0
 _HINTS: Final[Mapping[type[EngineError], str]] = {
-    ServerOffline: f"(`engine serve` starts a server; --url and ${URL_VARIABLE} name one elsewhere)",
-    Unauthorized: f"(${TOKEN_VARIABLE} holds the token, which is in the file that `engine serve` names)",
-    SessionNotFound: "(`engine attach` without an id takes the newest session)",
-    SessionBusy: "(without --prompt, a line that you type goes to the running turn)",
+    ServerOffline: f"Next: engine serve, or name a server by --url or ${URL_VARIABLE}",
+    Unauthorized: f"Next: put the token into ${TOKEN_VARIABLE}; `engine serve` prints the name of its file",
+    SessionNotFound: "Next: engine attach (without an id: the newest session)",
+    SessionBusy: "Next: engine attach ID (a line that you type goes to the running turn)",
     NothingParked: "Next: engine attach ID --prompt TEXT",
-    TurnParked: "(--resume goes on with the turn that waits)",
-    Draining: "(try again in a moment)",
+    TurnParked: "Next: engine attach ID --resume",
+    Draining: "Next: try again in a moment",
 }
 
 
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
         try:
             return trio.run(_attach, args)
         except Refusal as error:
-            print_error(f"engine attach: the server refuses that: {error}")
+            print_error(f"engine attach: the server refuses that: {error}\nNext: engine help attach")
             return FAILED
 
     return run_command("attach", run, hints=_HINTS)
@@ -113,7 +113,7 @@ async def _cancel(session: RemoteSession) -> int:
     """Cancel the running turn; return the exit code. A checkpoint."""
     head = await session.head()
     if head.turn is None:
-        print_error(f"engine attach: no turn runs in session {session.id}")
+        print_error(f"engine attach: no turn runs in session {session.id}\nNext: engine attach {session.id}")
         return FAILED
     turn = session.turn(head.turn.turn_id)
     until = await turn.cancel()
@@ -121,7 +121,9 @@ async def _cancel(session: RemoteSession) -> int:
     with trio.move_on_after(_SILENT_SECONDS + _grace(until)):
         result = await turn.wait()
     if result is None:
-        print_error("engine attach: the server is silent: it is not known whether the turn has ended")
+        print_error(
+            f"engine attach: no answer from the server: the turn may still run\nNext: engine attach {session.id}"
+        )
         return FAILED
     print_text(f"cancelled: the turn has ended ({result.stop_reason})\n")
     return DONE

@@ -86,6 +86,5 @@ def _check_folder(row: SessionRow) -> None:
     if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - an imported session may hold any text
         raise ConfigError(
             f"the folder of session {row.id} does not exist: {escape_control_chars(row.cwd) or '(none)'}\n"
-            f"(`engine sessions export {row.id} -o FILE` and `engine sessions import FILE --cwd FOLDER` move it to "
-            "another one)"
+            f"Next: engine sessions export {row.id} -o FILE, then engine sessions import FILE --cwd DIR"
         )

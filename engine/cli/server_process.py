@@ -77,7 +77,7 @@ def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
             raise
         text = f"a server of this store runs at {running.record.url} (process {running.record.pid})"
         if command.requires_new:
-            print_error(f"engine serve: {text}")
+            print_error(f"engine serve: {text}\nNext: engine attach, or engine serve --takeover")
             return ALREADY_RUNNING
         assert command.serving is not None
         assert command.serving.folder is not None
@@ -220,7 +220,9 @@ class _ServerProcess:
             try:
                 await trio.to_thread.run_sync(options.tls.reload)
             except ConfigError as error:
-                print_error(f"engine serve: {error}; the old one stays in use")
+                print_error(
+                    f"engine serve: {error}\nThe old certificate stays in use. Next: mend the file, then send SIGHUP"
+                )
         manager.notify("READY=1")
 
     def _is_ours(self, mark: str) -> bool:

@@ -29,7 +29,8 @@ def _print_tools(args: argparse.Namespace) -> int:
         tools = _tools_named(args.name, tools)
         if not tools:
             print_error(
-                f"engine tools: unknown tool {args.name!r}{similar_name_hint(args.name, (tool.name for tool in every))}"
+                f"engine tools: unknown tool {args.name!r}{similar_name_hint(args.name, (tool.name for tool in every))}\n"
+                "Next: engine tools"
             )
             return USAGE_ERROR
     if args.json:

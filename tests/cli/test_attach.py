@@ -111,7 +111,7 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     ("arguments", "code", "error"),
     [
         ([], 1, "no server runs for the store"),
-        (["--url", "http://127.0.0.1:9"], 1, "`engine serve` starts a server"),
+        (["--url", "http://127.0.0.1:9"], 1, "\nNext: engine serve, "),
         (["--store", "other.db"], 1, "no server runs for the store"),
         (["--url", "nonsense"], 2, "the address of a server begins with"),
         (["--prompt", "x", "--cancel"], 2, "not allowed with"),

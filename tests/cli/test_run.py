@@ -449,7 +449,11 @@ def test_blocked_reader_does_not_delay_exit(engine: Start) -> None:
     [
         ("<&- >&-", 0, ""),
         ("<&- >&- 2>&-", 0, ""),
-        (">/dev/full", 74, "engine run: can't write the output: No space left on device\n"),
+        (
+            ">/dev/full",
+            74,
+            "engine run: can't write the output: No space left on device\nNext: -o FILE writes the answer to a file\n",
+        ),
     ],
 )
 def test_ends_that_are_closed(engine: Start, tmp_path: Path, redirection: str, code: int, error: str) -> None:

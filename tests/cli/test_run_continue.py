@@ -45,7 +45,7 @@ def test_continue_uses_the_newest_session_here(engine: Start, tmp_path: Path) ->
     other.mkdir()
     elsewhere = engine("run", "-c", "four", "--cwd", str(other))
     assert elsewhere.wait() == 2
-    assert f"engine run: no session in {other} so far" in elsewhere.output
+    assert f"engine run: no session in {other}\nNext: engine sessions list --all" in elsewhere.output
 
 
 def test_resume_uses_the_sessions_folder(engine: Start, tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_resume_uses_the_sessions_folder(engine: Start, tmp_path: Path) -> None:
         assert session_of(again) == session
     wrong = engine("run", "--resume", "ses_none", "hello")
     assert wrong.wait() == 2
-    assert wrong.output == "engine run: unknown session 'ses_none'; `engine sessions list --all` lists them\n"
+    assert wrong.output == "engine run: unknown session 'ses_none'\nNext: engine sessions list --all\n"
     both = engine("run", "--resume", "ses_", "hello")
     assert both.wait() == 2
     assert "'ses_' is ambiguous; 2 sessions match: ses_" in both.output
@@ -91,7 +91,7 @@ def test_missing_session_folder_is_reported(engine: Start, tmp_path: Path) -> No
         refused = engine("run", "--resume", session, *fork, "hello")
         assert refused.wait() == 2
         assert f"the folder of session {session} does not exist: {there}\n" in refused.output
-        assert "import FILE --cwd FOLDER" in refused.output
+        assert "import FILE --cwd DIR" in refused.output
 
 
 def test_missing_model_is_reported_once(engine: Start, tmp_path: Path) -> None:

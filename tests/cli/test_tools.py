@@ -52,7 +52,10 @@ def test_the_list_is_what_a_run_offers(tmp_path: Path) -> None:
 def test_invalid_service_is_reported() -> None:
     ran = run(ENGINE_WEB_SEARCH="nope")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr == "engine tools: ENGINE_WEB_SEARCH must be one of brave, tavily, exa, searxng, not 'nope'\n"
+    assert (
+        ran.stderr
+        == "engine tools: ENGINE_WEB_SEARCH must be one of brave, tavily, exa, searxng, not 'nope'\nNext: engine help tools\n"
+    )
 
 
 def test_details_of_one_tool() -> None:

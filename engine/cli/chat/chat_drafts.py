@@ -112,7 +112,10 @@ class ChatDrafts:
     def _report(self, error: OSError) -> None:
         if not self._has_failed:
             self._has_failed = True
-            print_error(f"engine chat: drafts and history can't be saved in {self.folder}: {error.strerror}\r")
+            print_error(
+                f"engine chat: drafts and history can't be saved in {self.folder}: {error.strerror}\r\n"
+                "Next: free space there, or make the directory writable\r"
+            )
 
 
 def _parse_entry(line: bytes) -> tuple[str, str] | None:

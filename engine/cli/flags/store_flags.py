@@ -71,7 +71,7 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
         cwd = folder()
         rows = await store.list_sessions(SessionQuery(limit=1, cwd=cwd))
         if not rows:
-            raise SessionNotFound(f"no session in {cwd} so far; `engine sessions list --all` lists others")
+            raise SessionNotFound(f"no session in {cwd}\nNext: engine sessions list --all")
         return rows[0].id
     matches = _matching_ids(await store.ids(), name)
     # A complete id wins even if another one begins with it.
@@ -79,7 +79,7 @@ async def resolve_session_id(store: Catalogue, name: str, folder: Callable[[], s
         if whole in matches:
             return SessionId(whole)
     if not matches:
-        raise SessionNotFound(f"unknown session {name!r}; `engine sessions list --all` lists them")
+        raise SessionNotFound(f"unknown session {name!r}\nNext: engine sessions list --all")
     if len(matches) > 1:
         shown = ", ".join(matches[:_MAX_LISTED])
         more = ", …" if len(matches) > _MAX_LISTED else ""

@@ -126,7 +126,10 @@ async def _compact_session(session: Session, instructions: str) -> int:
     (result,) = results
     if result.stop_reason == "completed":
         return 0
-    print_error(f"engine sessions compact: the history is unchanged: {one_line(result.detail, _MAX_ERROR_CHARS)}")
+    print_error(
+        f"engine sessions compact: the history is unchanged: {one_line(result.detail, _MAX_ERROR_CHARS)}\n"
+        "Next: engine help sessions compact"
+    )
     return FAILED
 
 

@@ -111,7 +111,8 @@ def _import(args: argparse.Namespace) -> int:
         journals = _read(args.file, cwd)
     except JournalCorrupt as error:
         print_error(
-            f"engine sessions import: {escape_control_chars(args.file)} can't be imported: {escape_control_chars(str(error))}"
+            f"engine sessions import: {escape_control_chars(args.file)} can't be imported: {escape_control_chars(str(error))}\n"
+            "Next: engine sessions export ID -o FILE makes a complete one"
         )
         return USAGE_ERROR
 

@@ -172,7 +172,9 @@ def _delete(args: argparse.Namespace) -> int:
 def _confirm(titles: dict[SessionId, str]) -> bool:
     """Ask the user for confirmation. False without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
-        print_error("engine sessions delete: no terminal to ask for confirmation: add --yes")
+        print_error(
+            "engine sessions delete: no terminal to ask for confirmation\nNext: engine sessions delete ID --yes"
+        )
         return False
     for session_id, title in titles.items():
         print_text(f"{escape_control_chars(session_id)}  {one_line(title, 100)}\n")

@@ -39,8 +39,8 @@ _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 # What to do, for each subcommand, if the files can't be restored.
 _HINTS: Final[Mapping[str, Mapping[type[EngineError], str]]] = {
-    "undo": {SnapshotError: "(--force undoes only the messages and leaves the files unchanged)"},
-    "redo": {SnapshotError: "(--force redoes only the messages and leaves the files unchanged)"},
+    "undo": {SnapshotError: "Next: --force undoes only the messages and leaves the files unchanged"},
+    "redo": {SnapshotError: "Next: --force redoes only the messages and leaves the files unchanged"},
 }
 
 
@@ -82,8 +82,8 @@ def _run(
         except UndoConflict as error:
             files = ", ".join(map(escape_on_one_line, error.paths))
             print_error(
-                f"engine sessions {name}: nothing was done: these files were changed since: {files}. --force "
-                "overwrites them."
+                f"engine sessions {name}: nothing was done: these files were changed since: {files}\n"
+                f"Next: engine sessions {name} {args.session} --force overwrites them"
             )
             return FAILED
 

@@ -87,6 +87,6 @@ def _read_all(descriptor: int, limit: int) -> bytes:
         total += len(chunk)
         if total > limit:
             raise ConfigError(
-                f"standard input is larger than {limit:,} bytes: save it in a file and name the file in the task, or "
-                "raise --stdin-max"
+                f"standard input is larger than {limit:,} bytes\n"
+                "Next: save it in a file and name the file in the task, or raise --stdin-max"
             )

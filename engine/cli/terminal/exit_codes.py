@@ -16,6 +16,7 @@ from engine.core.errors import (
     ConfigError,
     Draining,
     EngineError,
+    JournalCorrupt,
     MessageNotFound,
     MissingKey,
     ServerOffline,
@@ -87,6 +88,8 @@ MEANINGS: Final[Mapping[int, str]] = {
     143: "SIGTERM: the turn was cancelled and saved",
 }
 
+# What to do: the last line of each error.
+ADVICE: Final = "Next: "
 # Enough for the names of some files that could not be restored.
 _MAX_LINE_CHARS: Final = 4_000
 NO_HINTS: Final[Mapping[type[EngineError], str]] = MappingProxyType({})
@@ -118,6 +121,8 @@ def run_command(
         if code is None:
             raise
         lines = explain(error) or [*str(error).splitlines(), *_hints_of(error, hints)]
+        if not any(line.startswith(ADVICE) for line in lines):
+            lines = [*lines, f"{ADVICE}{_usual_advice(name, error)}"]
         # A message may quote a file or a database: neither may control the terminal.
         print_error(f"engine {name}: " + "\n".join(one_line(line, _MAX_LINE_CHARS) for line in lines))
         on_error(error, code)
@@ -137,6 +142,21 @@ def _error_code(error: EngineError) -> int | None:
             return FAILED
         case _:
             return None
+
+
+def _usual_advice(name: str, error: EngineError) -> str:
+    """Return what to do about an error that does not say it itself."""
+    match error:
+        case SessionNotFound():
+            return "engine sessions list --all"
+        case SessionElsewhere():
+            return "engine attach"
+        case JournalCorrupt():
+            return "engine sessions repair"
+        case ServerOffline():
+            return "engine serve"
+        case _:
+            return f"engine help {name}"
 
 
 def _hints_of(error: EngineError, hints: Mapping[type[EngineError], str]) -> Iterator[str]:

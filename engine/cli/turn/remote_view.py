@@ -181,7 +181,7 @@ class RemoteView:
                 if not item.parked:
                     return ""
                 if item.asked:
-                    return "its turn waits for an answer, and no engine runs it: --resume goes on with it"
+                    return "its turn waits for an answer, and no engine runs it: --resume continues it"
                 self._turn_id = None
                 return (
                     "its turn was interrupted, as no engine runs it: --resume lets the model go on, and your next message "

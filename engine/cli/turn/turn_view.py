@@ -216,7 +216,8 @@ class TurnView:
         try:
             await to_thread(write_atomically, path, text.encode(errors="replace"))
         except OSError as error:
-            print_error(f"engine run: can't write {escape_control_chars(str(path))}: {error.strerror}")
+            advice = f"engine sessions show {self._session.id}" if self.is_saved else "name another file"
+            print_error(f"engine run: can't write {escape_control_chars(str(path))}: {error.strerror}\nNext: {advice}")
             return OUTPUT_FAILED
         return DONE
 
@@ -265,7 +266,9 @@ class TurnView:
         if answer.is_reader_gone:
             return code if self._interrupted_by else BROKEN_PIPE
         if answer.failure is not None:
-            print_error(f"engine run: can't write the output: {answer.failure.strerror}")
+            print_error(
+                f"engine run: can't write the output: {answer.failure.strerror}\nNext: -o FILE writes the answer to a file"
+            )
             return OUTPUT_FAILED
         return code
 

@@ -118,7 +118,7 @@ def test_context_compact_and_uncompact(engine: Start, config: str) -> None:
     assert sessions(engine, "uncompact", "last") == "the summary was undone: the history has 18 messages again\n"
     assert sessions(engine, "context", "last", "--config", config) == shown
     none = sessions(engine, "uncompact", "last", code=1)
-    assert none == "engine sessions uncompact: there is no compaction to undo\n"
+    assert none == "engine sessions uncompact: there is no compaction to undo\nNext: engine help sessions uncompact\n"
 
 
 def test_ctrl_c_cancels_a_manual_summary(engine: Start, config: str, tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_nonsense_is_reported(engine: Start, config: str) -> None:
     ended(engine("run", "hello"))
     for name in ("context", "compact", "uncompact"):
         assert "unknown session 'nobody'" in sessions(engine, name, "nobody", code=2)
-        assert "required" in sessions(engine, name, code=2)
+        assert "missing: " in sessions(engine, name, code=2)
     told = sessions(engine, "context", "last", "--model", "nonsense", code=2)
     assert "no host for the model name 'nonsense'" in told
     told = sessions(engine, "compact", "last", "--model", "nonsense", code=2)

@@ -228,7 +228,7 @@ def test_output_is_escaped_for_the_terminal(engine_here: Engine) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("zzz", "unknown session 'zzz'; `engine sessions list --all` lists them"),
+        ("zzz", "unknown session 'zzz'\nNext: engine sessions list --all"),
         ("", "unknown session ''"),
         ("ses_", "'ses_' is ambiguous; 4 sessions match: "),
         ("aaaa", f"'aaaa' is ambiguous; 2 sessions match: {ONE}, {TWO}"),
@@ -279,7 +279,10 @@ def test_wide_characters_take_two_columns() -> None:
 def test_a_session_is_renamed(three: Engine) -> None:
     assert three("sessions", "rename", "last", "The", " docs\n").out == f"{TWO} renamed to The docs\n"
     assert documents(three("sessions", "list", "--json"))[0]["titled_by"] == "user"
-    assert three("sessions", "rename", "last", " \n ").err == "engine sessions rename: the title is empty\n"
+    assert (
+        three("sessions", "rename", "last", " \n ").err
+        == "engine sessions rename: the title is empty\nNext: engine help sessions rename\n"
+    )
     assert three("sessions", "search", "the docs").out.splitlines()[1] == "    title: The docs"
 
 
@@ -291,7 +294,7 @@ def test_fork_at_a_message_id_suffix(three: Engine) -> None:
     whole = SessionId(three("sessions", "fork", ONE).out.splitlines()[0])
     assert fold(kept(whole)).transcript == fold(kept(ONE)).transcript
     assert three("sessions", "fork", ONE, "--at", "nope").err == (
-        f"engine sessions fork: session {ONE} never had a message 'nope'\n"
+        f"engine sessions fork: session {ONE} never had a message 'nope'\nNext: engine help sessions fork\n"
     )
     assert "is ambiguous" in three("sessions", "fork", ONE, "--at", "1").err
 
@@ -339,7 +342,7 @@ def test_export_format_follows_the_file_name(three: Engine) -> None:
     assert three("sessions", "export", ONE, "--format", "markdown").out == Path("one.md").read_text()
     assert three("sessions", "export", ONE, "-o", "-").out.startswith('{"format":"engine-session"')
     said = three("sessions", "export", ONE, "-o", "one.md")
-    assert (said.code, said.err) == (2, "engine sessions export: one.md exists already: --force overwrites it\n")
+    assert (said.code, said.err) == (2, "engine sessions export: one.md exists already\nNext: --force overwrites it\n")
     assert three("sessions", "export", ONE, "-o", "one.md", "--force").code == 0
     said = three("sessions", "export", ONE, "-o", "no/one.md")
     assert (said.code, "no/one.md can't be written: No such file" in said.err) == (1, True)
@@ -409,11 +412,14 @@ def test_truncated_export_is_not_imported(three: Engine) -> None:
 
 def test_unreadable_file_is_reported(engine_here: Engine) -> None:
     assert engine_here("sessions", "import", "nothere").err == (
-        "engine sessions import: nothere can't be read: No such file or directory\n"
+        "engine sessions import: nothere can't be read: No such file or directory\nNext: engine help sessions import\n"
     )
-    assert engine_here("sessions", "import", ".").err == "engine sessions import: . is a directory\n"
+    assert (
+        engine_here("sessions", "import", ".").err
+        == "engine sessions import: . is a directory\nNext: engine help sessions import\n"
+    )
     assert engine_here("sessions", "import", "x", "--cwd", "nowhere").err.endswith(
-        "--cwd: nowhere is not a directory\n"
+        "--cwd: nowhere is not a directory\nNext: engine help sessions import\n"
     )
 
 
@@ -422,7 +428,10 @@ def test_unreadable_file_is_reported(engine_here: Engine) -> None:
 
 def test_missing_terminal_skips_confirmation(three: Engine) -> None:
     said = three("sessions", "delete", ONE)
-    assert (said.code, said.err) == (1, "engine sessions delete: no terminal to ask for confirmation: add --yes\n")
+    assert (said.code, said.err) == (
+        1,
+        "engine sessions delete: no terminal to ask for confirmation\nNext: engine sessions delete ID --yes\n",
+    )
     assert kept(ONE) != []
 
 
@@ -505,9 +514,12 @@ def test_repair_copies_a_damaged_store(three: Engine) -> None:
     assert "later events after the gap could be read and saved separately" in said.out
     assert Path(f"{store}.repaired.beside.jsonl").exists()
     assert len(documents(three("sessions", "list", "--all", "--json", "--store", f"{store}.repaired"))) == 3
-    assert three("sessions", "repair").err.endswith("already exists: give the path of a new file\n")
+    assert "already exists: give the path of a new file\n" in three("sessions", "repair").err
     assert three("sessions", "repair", f"{store}.repaired", "-o", "whole.db").code == 0
-    assert three("sessions", "repair", "nothere").err == "engine sessions repair: there is no file nothere\n"
+    assert (
+        three("sessions", "repair", "nothere").err
+        == "engine sessions repair: there is no file nothere\nNext: engine help sessions repair\n"
+    )
     assert three("sessions", "repair", ":memory:").code == 2
     told = three("sessions", "repair", "postgresql://me:secret@host/db")
     assert (told.code, "secret" in told.err) == (2, False)

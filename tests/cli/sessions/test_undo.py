@@ -96,7 +96,9 @@ def test_turn_is_diffed_undone_and_redone(kept: Kept) -> None:
 def test_conflicts_are_named_and_forced(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("mine\n")
     said = kept.sessions("undo", "last", code=1)
-    assert said.startswith("engine sessions undo: nothing was done: these files were changed since: a.txt. --force")
+    assert said.startswith(
+        "engine sessions undo: nothing was done: these files were changed since: a.txt\nNext: engine sessions undo"
+    )
     assert (kept.root / "a.txt").read_text() == "mine\n"
     assert "restored: a.txt" in kept.sessions("undo", "--force", "last")
     assert (kept.root / "a.txt").read_text() == "one\n"
@@ -134,8 +136,8 @@ def test_file_name_stays_on_its_line(kept: Kept) -> None:
 
 def test_nonsense_is_reported(kept: Kept) -> None:
     assert "unknown session" in kept.sessions("undo", "nobody", code=2)
-    assert "required" in kept.sessions("undo", code=2)
-    assert "required" in kept.sessions("restore", "last", code=2)
+    assert "missing: " in kept.sessions("undo", code=2)
+    assert "missing: " in kept.sessions("restore", "last", code=2)
     assert "usage: engine sessions restore" in kept.sessions("restore", "--help")
 
 
@@ -143,7 +145,7 @@ def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
     shutil.rmtree(kept.home / "XDG_DATA_HOME" / "engine" / "snapshots")
     said = kept.sessions("undo", "last", code=1)
     assert "the snapshot is gone" in said
-    assert said.endswith("(--force undoes only the messages and leaves the files unchanged)\n")
+    assert said.endswith("\nNext: --force undoes only the messages and leaves the files unchanged\n")
     assert "--force" not in kept.sessions("diff", "last", code=1)
     assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
     assert (kept.root / "a.txt").read_text() == "two\n"
