@@ -100,9 +100,8 @@ class Command:
         os.write(self._ours, keys.encode())
 
     def answer(self, line: str) -> None:
-        """Type a line as the answer to a question: what comes right after other lines is taken for a message."""
-        time.sleep(1)
-        self.type(f"{line}\n")
+        """Type a line as the answer to a question, on purpose: with Tab, when it comes makes no difference."""
+        self.type(f"\t{line}\n")
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)

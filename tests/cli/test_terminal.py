@@ -107,7 +107,7 @@ def test_message_being_typed_is_no_answer(engine: Start, tmp_path: Path) -> None
     command.read_until("  Queued for the next step.\r\n")
     command.read_until(PROMPT)
     command.type("and at b")
-    command.answer("\ty")
+    command.answer("y")
     command.read_until("\r\n  Your message: and at b")
     assert command.wait() == 0
     assert "  Not sent: and at b\r\n" in command.output
@@ -118,15 +118,27 @@ def test_pasted_lines_are_no_answers(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "bash touch x", terminal=True)
     command.read_until(PROMPT)
     assert command.output.count("\x1b[?2004h") == 1
-    for paste in ("y\ny\n", "\x1b[200~y\n\x1b[201~", "\x1b[200~y\ny\x1b[201~\n"):
-        command.output = ""
-        command.answer(paste.removesuffix("\n"))
-        command.read_until("  Queued for the next step.\r\n")
-        command.read_until(PROMPT)
+    command.type("\x1b[200~y\n\x1b[201~y\n")
+    command.read_until("  Queued for the next step.\r\n")
+    command.read_until(PROMPT)
     command.answer("n")
     assert command.wait() == 3
     assert command.output.count("\x1b[?2004l") == 1
     assert not (tmp_path / "x").exists()
+
+
+def test_questions_are_asked_beside_pipes(engine: Start, tmp_path: Path) -> None:
+    """`git diff | engine run … > answer`: the keyboard is the terminal, whatever standard input and output are."""
+    program = ["sh", "-c", 'echo a diff | "$@" | cat > answer', "sh", sys.executable, "-m", "engine"]
+    command = engine("run", "write it", terminal=True, program=program)
+    command.read_until(PROMPT)
+    command.type("y\n")
+    command.read_until("Allow bash")
+    command.read_until(PROMPT)
+    command.answer("y")
+    assert command.wait() == 0
+    assert (tmp_path / "answer").read_text() == "All done.\n"
+    assert (tmp_path / "b.txt").read_text() == "one\nTWO\n"
 
 
 def test_details_show_rule_and_explanation(engine: Start) -> None:
