@@ -15,6 +15,7 @@ from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.flags.config_flags import split_continue
+from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
@@ -34,7 +35,6 @@ from engine.cli.terminal.standard_streams import print_text
 from engine.cli.turn.record_types import OutputMode
 from engine.cli.turn.run_record import failure_record, record_text
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
-from engine.core.settings import Limits
 from engine.process.own_environment import hide_own_secrets
 from engine.process.redact import secrets_in
 from engine.process.subreaper import become_subreaper
@@ -115,7 +115,7 @@ def parse(arguments: list[str]) -> Options:
         input=task_input,
         cwd=args.cwd,
         permissions=permissions,
-        limits=Limits(steps=args.max_steps, seconds=args.max_seconds, tokens=args.max_tokens, cost=args.max_cost),
+        limits=task_limits(args, config),
         output=_output_options(args),
         place=resolve_store(args),
         resume=args.resume,

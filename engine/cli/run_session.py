@@ -7,6 +7,7 @@ from typing import Final
 
 import trio
 
+from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
 from engine.cli.run_options import Options
@@ -40,11 +41,14 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
             async with open_store(options.place) as store:
                 row = await stored_session(store, options.resume, options.cwd)
                 models = session_models(options.model, row)
+                if options.limits.cost is not None:
+                    check_prices(models, options.model.config)
+                settings = _settings(options, is_watched=keyboard is not None)
                 async with open_engine(
                     model=models,
                     config=options.model.config,
                     tools=tools,
-                    settings=_settings(options, is_watched=keyboard is not None),
+                    settings=settings,
                     permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
@@ -67,7 +71,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         is_quiet=options.output.is_quiet,
                         request_notes=RequestNotes() if options.output.verbosity else None,
                         answer_file=options.output.file,
-                        max_cost=options.limits.cost,
+                        max_cost=settings.limits.cost,
                         task_input=options.input or TaskInput(text=""),
                         surroundings=options.surroundings,
                         silence_limit=min(Timeouts().idle, options.max_wait or Timeouts().idle),
@@ -82,8 +86,9 @@ def _settings(options: Options, *, is_watched: bool) -> Settings:
     # With a user at the terminal, a wait may take as long as they like.
     max_wait = options.max_wait or (None if is_watched else MAX_WAIT)
     retry = RetryPolicy() if max_wait is None else RetryPolicy(longest=max_wait, total=max_wait, silence=max_wait)
+    limits = options.limits if is_watched else headless_limits(options.limits, options.model.config)
     return Settings(
-        limits=options.limits,
+        limits=limits,
         retry=retry,
         headless="wait" if is_watched else options.permissions.unattended,
         on_exhausted="ask" if is_watched else "stop",

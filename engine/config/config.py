@@ -176,11 +176,29 @@ class Defaults(Value):
         model: the model.
         agent: the agent.
         titles: the model that writes session titles; None: none are written.
+        max_steps: the most requests of a task; None: no limit, here and below.
+        max_tokens: the most tokens.
+        max_cost: the most dollars.
+        max_seconds: the longest time.
+        headless_cost: the most dollars of a task that no user watches, unless another limit is set; 0: no limit.
     """
 
     model: str | None = None
     agent: str | None = None
     titles: str | None = None
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    headless_cost: float = 10.0
+
+    def __attrs_post_init__(self) -> None:
+        for name in ("max_steps", "max_tokens", "max_cost", "max_seconds"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigError(f"{name} must be a number above 0, not {value!r}")
+        if not self.headless_cost >= 0:
+            raise ConfigError(f"headless_cost must be a number of at least 0, not {self.headless_cost!r}")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

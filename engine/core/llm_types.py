@@ -147,6 +147,23 @@ class ModelRequest(Value):
     options: ModelOptions = ModelOptions()
 
 
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RequestEstimate(Value):
+    """What a request will take.
+
+    Attributes:
+        tokens: of its prompt.
+        cost: of its prompt.
+        answer_tokens: of the longest answer that it allows.
+        answer_cost: of that answer.
+    """
+
+    tokens: int
+    cost: float
+    answer_tokens: int = 0
+    answer_cost: float = 0.0
+
+
 # -- what streams back ---------------------------------------------------------
 
 

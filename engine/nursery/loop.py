@@ -30,6 +30,7 @@ from engine.nursery.retry import patience
 from engine.nursery.running_turn import RequestUsage, TurnRun
 from engine.nursery.side_request import wait_for_retry
 from engine.nursery.step_runner import begin_step, close_step, resume_step, run_step
+from engine.nursery.stream_reader import estimate_next
 from engine.nursery.transition import switch_model, transition, wait_again, wants_stop_hooks
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ async def _take_step(run: TurnRun, state: LoopState, number: int, attempt: int) 
     """Build the request, and run the step with it. A schedule point, unless a limit or a hook lets no step begin."""
     # A retry is the same step: it neither counts against the limit nor changes what the step is for.
     wrapped_up = _is_last(run) if attempt == 1 else run.state.wrapping_up
+    if run.budget.is_limited:
+        over = run.budget.check_next(estimate_next(run, run.deps.models[state.model_index], _request(run, state)))
+        if over is not None:
+            return Stop(reason=over.reason, detail=over.detail, failure=over.info)
     if attempt == 1:
         exhausted = run.budget.take_step()
         if exhausted is not None:

@@ -336,6 +336,7 @@ class TurnRun:
         self.ending = CauseSlot(self)
         # A charge of a sub-agent may exhaust this turn's budget, in a task that knows only the budget.
         self.budget.end = self._end_for_limit
+        self.budget.notify = partial(self.notice, "warning", "limit_near")
 
     def note_changes(self, call_id: CallId, changed: Iterable[str] | None, *, may_have: bool) -> None:
         """Note which files a call reports as changed; None: it reports nothing, though it *may have*. Not a checkpoint."""

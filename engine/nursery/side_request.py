@@ -179,16 +179,16 @@ class Asker:
             await read_stream(self.run, model, request, listener, self.run.ending.note_doing)
         finally:
             # Also on a cancel: what the host has reported by then it will bill.
-            self._charge(listener)
+            self._charge(listener, id(request))
         return listener
 
     @enable_ki_protection
-    def _charge(self, listener: ReplyListener) -> None:
+    def _charge(self, listener: ReplyListener, key: int) -> None:
         """Count what a request took. Not a checkpoint."""
         cost = listener.model.info.cost(listener.usage)
         self.usage += listener.usage
         self.cost += cost
-        self.run.budget.charge(listener.usage, cost)
+        self.run.budget.charge(listener.usage, cost, key)
 
 
 def _effort(run: TurnRun) -> Effort | None:

@@ -20,7 +20,7 @@ from engine.core.exception_groups import describe
 from engine.core.foreign_calls import BLOCKED, named_seconds
 from engine.core.ids import CallId, MessageId
 from engine.core.llm_types import ModelRequest, StreamEvent
-from engine.core.messages import Settlement
+from engine.core.messages import Settlement, Usage
 from engine.core.protocols import Model
 from engine.journal.state import OpenStep, Received
 from engine.nursery.call_ledger import CallEntry, Ledger
@@ -154,7 +154,7 @@ def charge_step(run: TurnRun, step: Step) -> None:
         step.is_charged = True
         run.state.output_tokens += step.parser.usage.output
         # This may end the turn, or one above it. The step is saved all the same, by the cleanup.
-        run.budget.charge(step.parser.usage, step.cost)
+        run.budget.charge(step.parser.usage, step.cost, id(step.request))
 
 
 @enable_ki_protection
@@ -214,6 +214,11 @@ class _StepRunner:
         """Close the answer, and start the calls that were held back by one that was cut off. Not a checkpoint."""
         self._step.stop_receiving(failure, is_interrupted=is_interrupted or self._is_ending)
         self.start_calls()
+
+    @property
+    def usage(self) -> Usage:
+        """What the request has taken so far."""
+        return self._step.parser.usage
 
     # -- the calls ------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import EngineError, ErrorInfo, ProviderError, ProviderProtocolError, StreamTimeout
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
 from engine.core.foreign_calls import ForeignCall
-from engine.core.llm_types import ModelRequest, StreamEvent
+from engine.core.llm_types import ModelRequest, RequestEstimate, StreamEvent
+from engine.core.messages import Usage
 from engine.core.protocols import Model, ModelStream
 from engine.core.settings import Timeouts
 from engine.journal.log import Journal
@@ -35,6 +36,11 @@ _CHARS_PER_TOKEN = 4
 
 class Receiver(Protocol):
     """Takes an answer in: for a step, or for a request of the engine's own."""
+
+    @property
+    def usage(self) -> Usage:
+        """What the request has taken so far, as its host counts."""
+        ...
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Take what was received. Not a checkpoint."""
@@ -81,11 +87,24 @@ async def read_stream(
         with ErrorBoundary(on_error=fail, on_propagate=interrupt):
             # A task in a cancelled nursery runs to its first checkpoint: no request may be sent before this one.
             await trio.lowlevel.checkpoint_if_cancelled()
+            if run.budget.is_limited:
+                await run.budget.open_request(id(request), estimate_next(run, model, request))
             # Waiting for other requests is not the host's silence: its time begins when this one may go.
             async with run.inputs.services.traffic.passage(model.info, request, partial(run.notice, "info")) as passage:
                 await _receive(run, model, request, receiver, passage, meter=meter)
     finally:
+        # Before the receiver learns of it: calls may start other requests then.
+        run.budget.note_answer(id(request), receiver.usage, model.info.cost(receiver.usage))
         receiver.stop_receiving(failure, is_interrupted=is_interrupted)
+
+
+def estimate_next(run: TurnRun, model: Model, request: ModelRequest) -> RequestEstimate:
+    """Return what a request of a turn will take. Not a checkpoint."""
+    # Imported here: most turns have no limit that needs it.
+    from engine.compaction.request_estimate import estimate_request
+
+    counted = run.state.counted
+    return estimate_request(request, model.info, None if counted is None else (counted.usage, counted.transcript))
 
 
 class _AnswerTooLarge(Exception):

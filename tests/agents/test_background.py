@@ -351,12 +351,12 @@ async def test_background_agent_is_continued_but_only_once(autojump_clock: MockC
 async def test_background_agent_shares_its_starters_budget(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Answers = {
-        "go": [[*start(), *done("calls", usage=Usage(input=10))]],
+        "go": [[*start(), *done("calls", usage=Usage(output=1_000))]],
         "The sub-agent any works": [DONE],
-        "look": [[Pause(5), *call("read", {"name": "a"}, id="1"), *done("calls", usage=Usage(input=95))]],
+        "look": [[Pause(5), *call("read", {"name": "a"}, id="1"), *done("calls", usage=Usage(output=9_500))]],
         REPORT: [DONE],
     }
-    settings = Settings(limits=Limits(tokens=100))
+    settings = Settings(limits=Limits(tokens=10_000))
     async with world(by_newest(script), repeat=True, tools=[*TOOLS, *bench.tools()]) as w:
         await play(w, settings=settings)
         seen = await until_idle(w.session, 2)

@@ -168,3 +168,45 @@ def test_debug_log_has_no_secret_and_one_reader(quick: Quick, tmp_path: Path) ->
         assert "HTTP Request: POST" in text
         assert "\x1b" not in text
     assert key not in log.read_text()
+
+
+# ---- limits ----------------------------------------------------------------------------------------------------------
+
+
+def test_cost_limit_ends_with_one_notice(quick: Quick) -> None:
+    ended = quick("run", "work 30", "--yes", "--max-cost", "0.05", "--output", "json", "-v")
+    record = json.loads(ended.stdout)
+    assert (ended.code, record["stop_reason"]) == (4, "cost_limit")
+    # One answer at most: here each costs as much.
+    assert 0 <= record["cost"]["overshoot_usd"] < 0.0025
+    ended = quick("run", "work 30", "--yes", "--max-cost", "0.05")
+    assert ended.stderr.decode().count("of $0.05 spent") == 1
+
+
+def test_prompt_beyond_a_limit_is_not_sent(quick: Quick) -> None:
+    for flags in (("--max-cost", "0.001"), ("--max-tokens", "100")):
+        record = json.loads(quick("run", "hello", *flags, "--output", "json").stdout)
+        assert (record["exit_code"], record["steps"], record["cost"]["usd"], record["text"]) == (4, 0, 0.0, "")
+
+
+def test_limits_may_be_configured(quick: Quick, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("[defaults]\nmax_steps = 1\nheadless_cost = 0.001\n")
+    ended = quick("run", "work 5", "--yes", "--config", "config.toml", "--output", "json")
+    assert json.loads(ended.stdout)["stop_reason"] == "cost_limit"
+    # Without a user, that is the limit unless there is another one; and a flag counts for more than the configuration.
+    ended = quick("run", "work 5", "--yes", "--config", "config.toml", "--max-cost", "1", "--output", "json")
+    assert json.loads(ended.stdout)["stop_reason"] == "step_limit"
+    ended = quick("run", "work 5", "--yes", "--config", "config.toml", "--max-cost", "1", "--max-steps", "9")
+    assert ended.code == 0
+
+
+def test_cost_limit_needs_a_price(quick: Quick, tmp_path: Path) -> None:
+    task = ("run", "hello", "--model", "anthropic/claude-of-tomorrow", "--max-cost", "1")
+    ended = quick(*task)
+    assert (ended.code, ended.stdout) == (2, b"")
+    assert 'models."anthropic/claude-of-tomorrow".prices = { input = 1.0, output = 4.0 }' in ended.stderr.decode()
+    setting = 'models."anthropic/claude-of-tomorrow".prices = { input = 1.0, output = 4.0 }'
+    (tmp_path / "config.toml").write_text(setting)
+    assert quick(*task, "--config", "config.toml").code == 0
+    # The guard of runs without a user is no promise: it asks for no price.
+    assert quick(*task[:4]).code == 0

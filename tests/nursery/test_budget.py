@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 import attrs
 import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
+from trio.testing import MockClock
 
+from engine.core.llm_types import RequestEstimate
 from engine.core.messages import Usage
 from engine.core.settings import Limits
 from engine.nursery.budget import Budget, Exhausted
@@ -214,3 +217,56 @@ def test_usage_counts_upwards_and_limits_fire_once(
             assert steps is None or each.budget.steps <= steps
             if most is not None and each.budget.usage.total >= most and what == "charge" and index in chain:
                 assert each.budget.exhausted is not None
+
+
+# -- before a request --------------------------------------------------------------------------
+
+
+def estimate(prompt: float, answer: float) -> RequestEstimate:
+    return RequestEstimate(tokens=0, cost=prompt, answer_tokens=1, answer_cost=answer)
+
+
+def test_prompt_that_exceeds_a_limit_ends_its_owner() -> None:
+    owner = turn(cost=10.0)
+    child = turn(owner)
+    assert child.budget.check_next(estimate(9.9, 50.0)) is None
+    assert child.budget.check_next(estimate(10.0, 0.0)) == owner.budget.exhausted
+    assert [one.reason for one in owner.ends] == ["cost_limit"]
+    assert child.ends == []
+
+
+async def test_requests_near_a_limit_go_one_after_the_other(autojump_clock: MockClock) -> None:
+    owner = turn(cost=10.0)
+    order: list[str] = []
+
+    async def ask(key: int, seconds: float) -> None:
+        await owner.budget.open_request(key, estimate(1.0, 9.0))
+        order.append(f"+{key}")
+        await trio.sleep(seconds)
+        owner.budget.note_answer(key, Usage(), 2.0)
+        order.append(f"-{key}")
+        owner.budget.charge(Usage(), 2.0, key)
+
+    async with trio.open_nursery() as nursery:
+        for key in (1, 2, 3):
+            nursery.start_soon(ask, key, 1.0)
+            await trio.sleep(0.1)
+        with trio.move_on_after(0.5):  # a request that is cancelled while it waits leaves no trace
+            await ask(4, 1.0)
+    assert order == ["+1", "-1", "+2", "-2", "+3", "-3"]
+    assert owner.budget.cost == 6.0
+    await owner.budget.open_request(5, estimate(1.0, 9.0))  # it has room, and would wait for ever otherwise
+
+
+async def test_wait_for_room_ends_with_the_limit(autojump_clock: MockClock) -> None:
+    owner = turn(cost=10.0)
+    await owner.budget.open_request(1, estimate(1.0, 9.0))
+    with trio.CancelScope() as scope:
+        owner.budget.end = lambda _: scope.cancel()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(owner.budget.open_request, 2, estimate(1.0, 9.0))
+            await trio.testing.wait_all_tasks_blocked()
+            owner.budget.note_answer(1, Usage(), 9.5)
+            await trio.sleep_forever()
+    assert owner.budget.exhausted is not None
+    assert owner.budget.exhausted.reason == "cost_limit"

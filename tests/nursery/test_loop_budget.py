@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from engine.core.events import CallSettled, CallStarted, StopReason
+from engine.core.events import CallSettled, CallStarted, Notice, StopReason
 from engine.core.llm_types import ModelInfo, TextChunk, TextStarted, UsageReported
 from engine.core.messages import ResultsMessage, Usage, UserMessage
 from engine.core.settings import Limits, RetryPolicy, Settings, Timeouts
@@ -16,6 +16,8 @@ from engine.testing.script import Answer, Break, Pause, call, done, text
 from tests.support.bench import Bench
 from tests.support.world import World, about, said, world
 
+# Prompts cost nothing, so that no estimate of one ends a turn.
+PRICED_ANSWERS = ModelInfo(name="scripted/dear", price_output=4_000_000)
 PRICED = ModelInfo(name="scripted/priced", price_input=1_000_000.0, price_output=2_000_000.0)
 
 
@@ -202,15 +204,40 @@ async def test_token_budget_settles_everything(
     autojump_clock: MockClock,
 ) -> None:
     bench = Bench()
-    answers = [calling(name, usage=Usage(input=300, output=100)) for name in ("first", "other", "third!")]
-    settings = Settings(limits=Limits(tokens=1_000))
+    answers = [calling(name, usage=Usage(output=40_000)) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(tokens=100_000))
     async with world(*answers, spoken(1), tools=bench.tools(), settings=settings) as w:
         played = await w.play()
         assert (played.stop_reason, len(w.requests)) == ("token_budget", 3)
-        assert played.result.detail == "1200 of 1000 tokens were used"
-        assert played.result.usage == Usage(input=900, output=300)
+        assert played.result.detail == "120000 of 100000 tokens were used"
+        assert played.result.usage == Usage(output=120_000)
         assert played.statuses == ["completed"] * 3
         assert bench.log[-1] == "-third!"
+
+
+async def test_prompt_that_is_too_dear_is_not_sent(autojump_clock: MockClock) -> None:
+    async with world(spoken(1), settings=Settings(limits=Limits(cost=1.0)), info=PRICED) as w:
+        played = await w.play("a prompt of more than one token, at a dollar each")
+        assert (played.stop_reason, len(w.requests), played.result.cost) == ("cost_limit", 0, 0.0)
+        assert "0.0000 of 1.0000 were spent, and the next prompt costs about" in played.result.detail
+        await w.goes_on()
+
+
+async def test_cached_prompt_is_estimated_at_its_price(autojump_clock: MockClock) -> None:
+    info = ModelInfo(name="scripted/cached", price_input=1_000_000, price_cache_read=1)
+    answers = [calling("a", usage=Usage(cache_write=90_000)), spoken(1, "Done.")]
+    async with world(*answers, tools=Bench().tools(), settings=Settings(limits=Limits(cost=50_000)), info=info) as w:
+        played = await w.play()
+    assert (played.stop_reason, len(w.requests)) == ("completed", 2)
+
+
+async def test_limit_that_is_near_is_told_once(autojump_clock: MockClock) -> None:
+    answers = [calling(name, usage=Usage(output=1)) for name in ("first", "other", "third!")]
+    settings = Settings(limits=Limits(cost=14.0))
+    async with world(*answers, spoken(0), tools=Bench().tools(), settings=settings, info=PRICED_ANSWERS) as w:
+        played = await w.play()
+    notices = [event.text for event in played.all(Notice) if event.code == "limit_near"]
+    assert (played.stop_reason, notices) == ("completed", ["$12.00 of $14.00 spent"])
 
 
 async def test_budget_of_tokens_counts_cached_ones_too(autojump_clock: MockClock) -> None:
@@ -224,9 +251,9 @@ async def test_budget_of_tokens_counts_cached_ones_too(autojump_clock: MockClock
 
 async def test_cost_limit_has_its_own_reason(autojump_clock: MockClock) -> None:
     bench = Bench()
-    answers = [calling(name, usage=Usage(input=2, output=1)) for name in ("first", "other", "third!")]
+    answers = [calling(name, usage=Usage(output=1)) for name in ("first", "other", "third!")]
     settings = Settings(limits=Limits(cost=7.0))
-    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED) as w:
+    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED_ANSWERS) as w:
         played = await w.play()
     assert (played.stop_reason, played.result.cost, len(w.requests)) == ("cost_limit", about(8.0), 2)
     assert "8.0000 of 7.0000" in played.result.detail
@@ -290,11 +317,11 @@ async def test_deadline_strikes_during_a_question(autojump_clock: MockClock) -> 
 
 
 async def test_budget_a_retried_answer_is_paid_for(autojump_clock: MockClock) -> None:
-    broken: Answer = [UsageReported(Usage(input=600)), TextStarted("t"), TextChunk("t", "Ha"), Break()]
+    broken: Answer = [UsageReported(Usage(output=600)), TextStarted("t"), TextChunk("t", "Ha"), Break()]
     settings = Settings(limits=Limits(tokens=1_000))
     async with world(broken, broken, broken, settings=settings) as w:
         played = await w.play()
-    assert (played.stop_reason, played.result.usage, len(w.requests)) == ("token_budget", Usage(input=1_200), 2)
+    assert (played.stop_reason, played.result.usage, len(w.requests)) == ("token_budget", Usage(output=1_200), 2)
 
 
 async def test_budget_an_aborted_answer_is_paid_for(autojump_clock: MockClock) -> None:
@@ -316,17 +343,17 @@ async def test_budget_of_a_prompt_replaces_the_sessions(autojump_clock: MockCloc
 
 async def test_first_limit_reached_names_the_reason(autojump_clock: MockClock) -> None:
     bench = Bench()
-    answers = [calling(name, usage=Usage(input=10, output=0)) for name in ("first", "other", "third!")]
+    answers = [calling(name, usage=Usage(output=3)) for name in ("first", "other", "third!")]
     settings = Settings(limits=Limits(steps=50, tokens=1_000, cost=20.0, seconds=1_000))
-    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED) as w:
+    async with world(*answers, tools=bench.tools(), settings=settings, info=PRICED_ANSWERS) as w:
         played = await w.play()
     assert (played.stop_reason, len(w.requests)) == ("cost_limit", 2)
 
 
 async def test_limit_with_a_slow_store_keeps_the_record(autojump_clock: MockClock) -> None:
     bench = Bench()
-    settings = Settings(limits=Limits(tokens=10))
-    answer = calling("a", usage=Usage(input=100))
+    settings = Settings(limits=Limits(tokens=1_000))
+    answer = calling("a", usage=Usage(output=2_000))
     async with world(answer, tools=bench.tools(), settings=settings, store=SlowStore(delay=1)) as w:
         played = await w.play()
         assert (played.stop_reason, played.result.durable) == ("token_budget", True)

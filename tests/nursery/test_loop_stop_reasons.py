@@ -90,9 +90,9 @@ CASES: dict[StopReason, Case] = {
     "aborted": Case(script=[[*text("Half"), Pause(60), *done()]], react=cancel, detail="cancelled by the user"),
     "step_limit": Case(script=[reading("a"), DONE], settings=Settings(limits=Limits(steps=2)), detail="limit"),
     "token_budget": Case(
-        script=[reading("a", Usage(input=100)), DONE],
-        settings=Settings(limits=Limits(tokens=100)),
-        detail="100 of 100 tokens",
+        script=[reading("a", Usage(output=5_000)), DONE],
+        settings=Settings(limits=Limits(tokens=5_000)),
+        detail="5000 of 5000 tokens",
     ),
     "diminishing": Case(
         script=[spoken(n, f"Answer {n}.") for n in (5, 6, 7, 8)],
@@ -100,9 +100,9 @@ CASES: dict[StopReason, Case] = {
         detail="continuations",
     ),
     "cost_limit": Case(
-        script=[reading("a", Usage(input=1)), DONE],
+        script=[reading("a", Usage(output=1)), DONE],
         settings=Settings(limits=Limits(cost=0.5)),
-        info=ModelInfo(name="scripted/dear", price_input=1_000_000),
+        info=ModelInfo(name="scripted/dear", price_output=1_000_000),
         detail="1.0000 of 0.5000",
     ),
     "deadline": Case(

@@ -518,7 +518,7 @@ async def test_call_timeout_ends_its_sub_agent(
 
 
 def spending(tokens: int) -> Answer:
-    return [*call("read", {"name": f"{tokens}", "seconds": 1}, id="1"), *done("calls", usage=Usage(input=tokens))]
+    return [*call("read", {"name": f"{tokens}", "seconds": 1}, id="1"), *done("calls", usage=Usage(output=tokens))]
 
 
 async def test_shared_token_limit_ends_owner_and_descendants(
@@ -526,19 +526,19 @@ async def test_shared_token_limit_ends_owner_and_descendants(
 ) -> None:
     bench = Bench()
     script: Script = {
-        "go": [[*task("child"), *done("calls", usage=Usage(input=100))], DONE],
-        "child": [[*task("grandchild"), *done("calls", usage=Usage(input=100))], DONE],
-        "grandchild": [spending(500), spending(501), DONE],
+        "go": [[*task("child"), *done("calls", usage=Usage(output=10_000))], DONE],
+        "child": [[*task("grandchild"), *done("calls", usage=Usage(output=10_000))], DONE],
+        "grandchild": [spending(50_000), spending(50_100), DONE],
     }
     tools = [*agent_tools(), *bench.tools()]
-    settings = Settings(limits=Limits(tokens=1_000), agent_depth=2)
+    settings = Settings(limits=Limits(tokens=100_000), agent_depth=2)
     async with world(by_prompt(script), repeat=True, tools=tools, settings=settings) as w:
         played = await w.play()
         ends = [(len(e.path), e.result.stop_reason) for e in played.events if isinstance(e, TurnEnded)]
         assert ends == [(3, "token_budget"), (2, "token_budget"), (1, "token_budget")]
-        assert played.result.usage == Usage(input=1_201)
+        assert played.result.usage == Usage(output=120_100)
         # What a request of the turns above used is counted when its own step ends.
-        assert played.result.detail == "1001 of 1000 tokens were used"
+        assert played.result.detail == "100100 of 100000 tokens were used"
         await w.goes_on()
 
 
@@ -558,10 +558,10 @@ async def test_shared_step_limit_counts_child_requests(autojump_clock: MockClock
 async def test_a_shared_limit_of_money(autojump_clock: MockClock) -> None:
     bench = Bench()
     script: Script = {
-        "go": [[*task("child"), *done("calls", usage=Usage(input=1))], DONE],
+        "go": [[*task("child"), *done("calls", usage=Usage(output=1))], DONE],
         "child": [spending(2), spending(3), DONE],
     }
-    info = ModelInfo(name="scripted/dear", price_input=1_000_000)
+    info = ModelInfo(name="scripted/dear", price_output=1_000_000)
     settings = Settings(limits=Limits(cost=5))
     tools = [*agent_tools(), *bench.tools()]
     async with world(by_prompt(script), repeat=True, tools=tools, settings=settings, info=info) as w:
@@ -608,6 +608,23 @@ async def test_parallel_children_share_one_limit(autojump_clock: MockClock) -> N
         ends = [(len(e.path), e.result.stop_reason) for e in played.events if isinstance(e, TurnEnded)]
         assert sorted(ends) == [(1, "token_budget"), (2, "token_budget"), (2, "token_budget")]
         assert ends[-1] == (1, "token_budget")
+        await w.goes_on()
+
+
+@pytest.mark.parametrize("limit", [4_000, 9_000, 20_000])
+async def test_parallel_children_exceed_a_limit_by_one_answer(autojump_clock: MockClock, limit: int) -> None:
+    bench = Bench()
+    children = "abcd"
+    script: Script = {name: [spending(2_000 + n) for n in range(9)] for name in children}
+    script["go"] = [[*[part for name in children for part in task(name, id=name)], *done("calls")], DONE]
+    tools = [*agent_tools(), *bench.tools()]
+    # Prompts cost nothing here: what exceeds the limit are answers.
+    info = ModelInfo(name="scripted/dear", price_output=1_000_000)
+    settings = Settings(limits=Limits(cost=limit))
+    async with world(by_prompt(script), repeat=True, tools=tools, settings=settings, info=info) as w:
+        played = await w.play()
+        assert played.stop_reason == "cost_limit"
+        assert limit <= played.result.cost <= limit + 2_010
         await w.goes_on()
 
 

@@ -16,6 +16,7 @@ from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
@@ -97,7 +98,7 @@ def parse(arguments: list[str]) -> ChatOptions:
         ),
         permissions=permissions,
         layers=user_prompt_layers(config, permissions),
-        limits=Limits(steps=args.max_steps, seconds=args.max_seconds, tokens=args.max_tokens, cost=args.max_cost),
+        limits=task_limits(args, config),
         place=resolve_store(args),
         has_snapshots=not args.no_snapshots,
         colour=cast("ColourChoice", args.color),

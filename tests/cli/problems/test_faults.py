@@ -68,13 +68,12 @@ async def ask(
                     record.feed(event)
     problem = problem_of_result(turn.result, around)
     document = record.result(turn.result, exit_code=1, seconds=0.0)
-    told = document["error"]
-    assert problem is None or isinstance(told, dict)
+    assert (problem is None) == (document.error is None)
     return Told(
         [re.sub(WAIT, "T", line.removeprefix("· ")) for line in notes.splitlines()],
         [] if problem is None else list(problem.lines()),
-        told if isinstance(told, dict) else {},
-        document["retries"],
+        {} if document.error is None else attrs.asdict(document.error),
+        document.retries,
     )
 
 
