@@ -102,10 +102,10 @@ pyright: dev
 packages: ## what the tests of the JavaScript need, from npm
 	@cd tests/javascript && npm install --silent --prefer-offline
 
-javascript: # types
+javascript: # types; strict in the client, whose types users see
 	$(call say,javascript)
 	@[ -x $(TSC) ] && command -v node >/dev/null || { echo "SKIPPED: it needs node, and what make packages installs"; exit 0; }; \
-		$(TSC) -p tests/javascript
+		$(TSC) -p tests/javascript && $(TSC) -p tests/javascript/tsconfig.page.json
 
 TSC := tests/javascript/node_modules/.bin/tsc
 

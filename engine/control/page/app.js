@@ -20,6 +20,7 @@ class App {
     this.state = "connecting";
     this.details = {};
     this.openId = null;
+    this.hasStream = false;
     this.view = null;
     this.offset = 0;
     this.clientName = NAME;
@@ -149,7 +150,7 @@ class App {
 
   /** The server's clock may differ from the browser's. */
   #setClock() {
-    const time = this.client?.server?.time;
+    const time = Number(this.client?.server?.time);
     if (time) this.offset = time - Date.now() / 1000;
   }
 

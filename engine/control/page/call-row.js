@@ -12,11 +12,11 @@ import { answerText, callState, mainArgument, parsed } from "./words.js";
 
 /** A call's row. `update` brings it up to date; `tick` its time. */
 export class CallRow {
-  /** @param {object} call of a timeline. @param {object} context of the session's view. */
+  /** @param {any} call of a timeline. @param {any} context of the session's view. */
   constructor(call, context) {
     this.call = call;
     this.context = context;
-    this.rev = -1;
+    this.rev = "";
     this.mark = h("span", { class: "call-mark" });
     this.name = h("b", { class: "call-name" });
     this.brief = h("span", { class: "call-brief" });

@@ -15,7 +15,7 @@ const PROPERTIES = new Set(["checked", "disabled", "selected", "indeterminate", 
  *
  * @param {string} tag
  * @param {Record<string, any>} [attributes]
- * @param {...(Node | string | number | false | null | undefined)} children
+ * @param {...any} children
  */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);

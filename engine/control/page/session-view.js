@@ -16,7 +16,7 @@ import { endOf, PROFILES, statusText } from "./words.js";
 
 /** The view of a session. It is also what its parts know of it: their `context`. */
 export class SessionView {
-  /** @param {object} app the page. @param {string} id the session's. */
+  /** @param {any} app the page. @param {string} id the session's. */
   constructor(app, id) {
     this.app = app;
     this.session = app.client.session(id);
@@ -148,7 +148,7 @@ export class SessionView {
   }
 
   isAsked(callId) {
-    return this.log.asked.some((question) => question.call_id === callId);
+    return this.log.asked.some((/** @type {any} */ question) => question.call_id === callId);
   }
 
   isEnding(turnId) {
@@ -171,7 +171,8 @@ export class SessionView {
 
   /** When a request that has failed is sent again; null: none waits for that, or it can't be sent from here. */
   retryAt() {
-    const { status } = this.log;
+    /** @type {any} */
+    const status = this.log.status;
     return status.type === "retry" && status.next_at > this.now() && this.mayChange() ? status.next_at : null;
   }
 

@@ -83,7 +83,7 @@ export class Sidebar {
     return this.update();
   }
 
-  /** Return the rows in groups, each with a heading. */
+  /** Return the rows in groups, each with a heading. @returns {any} */
   #groups() {
     const now = this.app.now();
     const entries = [...this.rows.values()].sort((a, b) => b.row.updated - a.row.updated);

@@ -11,6 +11,7 @@
 export class Timeline {
   constructor(sessionId) {
     this.sessionId = sessionId;
+    this.callId = null;
     this.items = [];
     this.calls = new Map();
     this.children = new Map();

@@ -11,7 +11,7 @@ const GUESS = { input: 90, assistant: 140, end: 44, note: 36, engine: 36 };
 
 /** A list of rows of different heights in a scroller. */
 export class Transcript {
-  /** @param {object} context what rows need of their session's view. */
+  /** @param {any} context what rows need of their session's view. */
   constructor(context) {
     this.context = context;
     this.rows = new Map();

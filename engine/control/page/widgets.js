@@ -4,7 +4,10 @@ import { h, replace } from "./dom.js";
 import { icon } from "./icons.js";
 import { visible } from "./text.js";
 
-/** A button. `label` is its text, and its name where only an icon is shown. */
+/**
+ * A button. `label` is its text, and its name where only an icon is shown.
+ * @param {string} label @param {Record<string, any>} [options]
+ */
 export function button(label, { icon: name, kind = "", onClick, iconOnly = false, title, key, ...attributes } = {}) {
   const shown = [name && icon(name), !iconOnly && h("span", {}, label)];
   return h(

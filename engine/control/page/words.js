@@ -157,8 +157,11 @@ export function parsed(text) {
   }
 }
 
-/** Return the states of a session as people say them, with an icon for each. */
-export function statusText(status, { now, ending = null, parked = false, interrupted = false, row = null } = {}) {
+/**
+ * Return the states of a session as people say them, with an icon for each.
+ * @param {any} status @param {Record<string, any>} [facts]
+ */
+export function statusText(status, { now = 0, ending = null, parked = false, interrupted = false, row = null } = {}) {
   if (interrupted) return statusText({ type: "interrupted" }, { row });
   if (row?.holder === "elsewhere") return { key: "elsewhere", icon: "elsewhere", text: "Open in another engine" };
   if (parked) return { key: "parked", icon: "parked", text: "Parked: waits for an answer" };

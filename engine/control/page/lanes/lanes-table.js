@@ -37,10 +37,12 @@ export function tableCells(row, origin, now) {
 }
 
 export class LanesTable {
-  /** @param {?(row: import("./lane-rows.js").Row) => void} onOpen opens a call; null: calls can't be opened */
+  /** @param {((row: import("./lane-rows.js").Row) => void) | null} onOpen opens a call; null: calls can't be opened */
   constructor(onOpen) {
     this.onOpen = onOpen;
     this.limit = PAGE;
+    this.origin = 0;
+    this.now = 0;
     this.lines = [];
     this.body = h("tbody");
     const more = () => {

@@ -5,6 +5,7 @@ import { oneLine } from "../text.js";
 import { labelOf, MARKS, OUTCOMES, STATES } from "./lane-words.js";
 import { targets } from "./visible-rows.js";
 
+/** @type {["running" | "failed" | "slowest" | "ended", string, string][]} */
 const JUMPS = [
   ["running", "Running", "r"],
   ["failed", "Failed", "e"],

@@ -30,7 +30,7 @@ let mounted = 0;
 /**
  * @typedef {object} LanesOptions
  * @property {() => number} [now] the server's time, in seconds since the epoch; without it, time stands still
- * @property {?(session: string, call: string) => void} [onOpenCall] shows a call in the conversation
+ * @property {((session: string, call: string) => void) | null} [onOpenCall] shows a call in the conversation
  * @property {() => boolean} [letterKeys] whether single letters are keys
  * @property {"newest"|"all"} [scope] which turns are shown first
  */
@@ -47,6 +47,7 @@ export class LanesView {
     this.folded = new Set();
     /** @type {import("./visible-rows.js").Line[]} */
     this.lines = [];
+    /** @type {string} */
     this.scope = options.scope ?? "newest";
     this.zoom = 0; // pixels for a drawn second; 0: all of it fits
     this.focus = "";

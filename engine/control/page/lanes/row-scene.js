@@ -61,6 +61,7 @@ function label(view, line) {
   const height = view.gutter > 0 ? view.rowHeight : 20;
   const middle = height / 2;
   const width = view.gutter > 0 ? view.gutter : view.width;
+  /** @type {Node[]} */
   const children = [
     { tag: "rect", key: "back", attrs: { class: view.gutter > 0 ? "lanes-label-back" : "lanes-label-clear", x: 0, y: 0, width: width - 1, height } },
   ];
@@ -151,7 +152,7 @@ function elsewhere(view, row) {
 function cells(view, row) {
   const drawn = [];
   const outcome = outcomeKey(row);
-  cellsOf(row).forEach((cell) => {
+  cellsOf(row).forEach((/** @type {any} */ cell) => {
     if (cell.segment) drawn.push(...bar(view, row, cell, outcome));
     else if (cell.mark) drawn.push(...sign(view, row, cell));
     else drawn.push(...endingCell(view, row, cell));
@@ -176,6 +177,7 @@ function bar(view, row, { key, segment }, outcome) {
   // What works is in the rows below it.
   const light = segment.kind === "running" && delegates(row) ? " lanes-delegates" : "";
   const shape = { x: round(x), y: round(y), width: round(width), height: round(height), rx: thin ? 1 : 3 };
+  /** @type {Node[]} */
   const children = [
     { tag: "rect", key: "fill", attrs: { class: `lanes-fill lanes-is-${look}${light}`, ...shape } },
     { tag: "rect", key: "pattern", attrs: { class: "lanes-pattern", fill: `url(#${view.ids}-${look})`, ...shape } },

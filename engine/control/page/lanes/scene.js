@@ -135,6 +135,7 @@ function nowLine(view) {
 
 function head(view) {
   const { width, gutter, ids } = view;
+  /** @type {Node[]} */
   const children = [
     { tag: "rect", key: "paper", attrs: { class: "lanes-paper", x: 0, y: 0, width, height: HEAD } },
     { tag: "g", key: "axis", attrs: { "clip-path": `url(#${ids}-plot)` }, children: [...labels(view), ...level(view), ...flags(view)] },
