@@ -15,13 +15,18 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
+import trio
 
+from engine import client as engine_client
 from engine.cli import main
+from engine.client import Online
 from engine.control.service.server_discovery import find_server, read_record
+from engine.core.events import Durable
+from engine.journal.state import Resync, SessionState
 from tests.cli.conftest import Start
 from tests.cli.processes import Command, await_sleepers, sleepers, token
 from tests.support.line_client import HELLO, LineClient, new_key
@@ -240,12 +245,56 @@ def assert_all_admitted_once(client: LineClient, prompts: Prompts) -> None:
         assert [each["input_id"] for each in events if each["type"] == "input_admitted"] == [key]
 
 
+class Watcher(threading.Thread):
+    """Watches a session as a program does that knows nothing of servers coming and going, up to a number of turns."""
+
+    def __init__(self, url: str, bearer: str | None, session_id: str, turns: int) -> None:
+        super().__init__(daemon=True)
+        self.url, self.bearer, self.session_id, self.turns = url, bearer, session_id, turns
+        self.begun = threading.Event()
+        # The numbers of events between two snapshots.
+        self.seqs: list[list[int]] = [[]]
+        self.moves: list[bool] = []
+        self.state: SessionState | None = None
+        self.healed = -1
+
+    def run(self) -> None:
+        trio.run(self._watch)
+
+    async def _watch(self) -> None:
+        async with engine_client.connect(self.url, self.bearer) as client:
+            async with client.session(self.session_id).watch(from_start=True) as stream:
+                async for item in stream:
+                    self._note(item)
+                    if (state := stream.state) is not None and state.turns == self.turns and state.turn is None:
+                        break
+                self.state = stream.state
+            self.healed = client.healed
+
+    def _note(self, item: object) -> None:
+        self.begun.set()
+        if isinstance(item, Resync):
+            self.seqs.append([item.seq])
+        elif isinstance(item, Online):
+            self.moves.append(item.is_new_server)
+        elif isinstance(item, get_args(Durable)) and item.seq is not None:
+            self.seqs[-1].append(item.seq)
+
+
 def test_takeover_refuses_no_connection(engine: Start, runtime: str, tmp_path: Path) -> None:
     first = engine("serve", "--yes", "--drain", "2", XDG_RUNTIME_DIR=runtime)
     first.read_until(READY)
     prompts = prompts_of(first, runtime, tmp_path)
     with connect(runtime) as client:
         running = client.start_turn(tmp_path, "slow", until="text_delta")
+        places = (
+            (prompts.url, (folder_of(runtime) / "token").read_text().strip()),
+            (f"unix:{folder_of(runtime)}/control.sock", None),
+        )
+        watchers = [Watcher(url, bearer, running, turns=2) for url, bearer in places]
+        for watcher in watchers:
+            watcher.start()
+            assert watcher.begun.wait(60)
         prompts.start()
         second = engine("serve", "--yes", "--takeover", XDG_RUNTIME_DIR=runtime)
         second.read_until(READY)
@@ -264,6 +313,15 @@ def test_takeover_refuses_no_connection(engine: Start, runtime: str, tmp_path: P
     with connect(runtime) as client:
         assert_all_admitted_once(client, prompts)
         assert status_of(client, running) == "idle"
+        client.result("prompt", session_id=running, text="hello", key=new_key())
+        fresh = Watcher(prompts.url, places[0][1], running, turns=2)
+        fresh.start()
+        for watcher in (fresh, *watchers):
+            watcher.join(60)
+            # Each seq once, without a gap: up to the move, and on from the snapshot that came with it.
+            assert all(seqs == list(range(seqs[0], seqs[0] + len(seqs))) for seqs in watcher.seqs)
+            assert (watcher.state, watcher.healed) == (fresh.state, 0)
+            assert (watcher.moves, len(watcher.seqs)) == (([], 1) if watcher is fresh else ([True], 2))
     second.send(signal.SIGTERM)
     assert second.wait() == 0, second.output
     assert not list(folder_of(runtime).glob("*.sock"))

@@ -25,7 +25,7 @@ MORE = (
     "|a" * 5_000 + "\n" + "|-" * 5_000,
     "a\u0300" * 5_000,
     "Allow bash to run this command?\n\nAllow once",
-    "x" * 1_000_000,
+    "x" * 10_000_000,
 )
 TEXTS = (*HOSTILE, *MORE)
 # What would show that a script has run, and whether the page still answers.
