@@ -24,7 +24,9 @@ import trio
 from engine import client as engine_client
 from engine.cli import main
 from engine.client import Online
-from engine.control.service.server_discovery import find_server, read_record
+from engine.control.service.private_files import private_folder
+from engine.control.service.server_discovery import find_server, read_record, server_folder
+from engine.control.token_file import add_token
 from engine.core.events import Durable
 from engine.journal.state import Resync, SessionState
 from tests.cli.conftest import Start
@@ -366,19 +368,23 @@ def activated(sockets: list[socket.socket], *arguments: str, **env: str) -> Gene
             os.close(each)
 
 
-def test_activated_server_ends_and_starts_again(host: str, runtime: str, tmp_path: Path) -> None:
-    environment = {
+def activated_environment(host: str, runtime: str, folder: Path) -> dict[str, str]:
+    return {
         "ANTHROPIC_API_KEY": "test-key-0123456789",
         "ANTHROPIC_BASE_URL": host,
         "ENGINE_CONFIG": "",
-        "XDG_CONFIG_HOME": str(tmp_path / "no-config"),
-        "XDG_STATE_HOME": str(tmp_path / "state"),
-        "XDG_DATA_HOME": str(tmp_path / "data"),
+        "XDG_CONFIG_HOME": str(folder / "no-config"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "XDG_DATA_HOME": str(folder / "data"),
         "XDG_RUNTIME_DIR": runtime,
         "LISTEN_FDNAMES": "http:control",
         "NOTIFY_SOCKET": f"{runtime}/notify",
         "WATCHDOG_USEC": "2000000",
     }
+
+
+def test_activated_server_ends_and_starts_again(host: str, runtime: str, tmp_path: Path) -> None:
+    environment = activated_environment(host, runtime, tmp_path)
     with (
         socket.create_server(("127.0.0.1", 0)) as http,
         socket.socket(socket.AF_UNIX) as control,
@@ -412,6 +418,52 @@ def test_activated_server_ends_and_starts_again(host: str, runtime: str, tmp_pat
             while (message := manager.recv(4096)) != b"STOPPING=1":
                 assert message == b"WATCHDOG=1"
             assert Path(f"{runtime}/own.sock").exists()
+
+
+def test_activation_loses_no_prompt_under_load(
+    host: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
+) -> None:
+    """Connections that come before the first server, between it and the next, and while each of them ends."""
+    environment = activated_environment(host, runtime, tmp_path)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as http,
+        socket.socket(socket.AF_UNIX) as control,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager,
+    ):
+        control.bind(f"{runtime}/own.sock")
+        control.listen()
+        manager.bind(f"{runtime}/notify")
+        url = f"http://127.0.0.1:{http.getsockname()[1]}"
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        store = str(tmp_path / "sessions.db")
+        private_folder(server_folder(store))
+        bearer = add_token(server_folder(store), "load", "full")
+        crowd = [Prompts(url, bearer, tmp_path) for _ in range(3)]
+        for prompts in crowd:
+            prompts.start()
+        last = 3 if is_full else 1
+        for number in range(last + 1):
+            with activated([http, control], "serve", "--yes", "--store", store, **environment) as process:
+                wait_for_more(crowd)
+                if number < last:
+                    process.send_signal(signal.SIGTERM)
+                    assert process.wait(60) == 0
+                    continue
+                for prompts in crowd:
+                    prompts.over.set()
+                    prompts.join(60)
+                with LineClient.connect(Path(f"{runtime}/own.sock")) as client:
+                    for prompts in crowd:
+                        assert not prompts.failures
+                        assert_all_admitted_once(client, prompts)
+
+
+def wait_for_more(crowd: list[Prompts]) -> None:
+    """Wait until each of them has been served twice more."""
+    counts = [len(prompts.admitted) for prompts in crowd]
+    while any(len(prompts.admitted) < count + 2 for prompts, count in zip(crowd, counts, strict=True)):
+        assert all(prompts.is_alive() for prompts in crowd)
+        time.sleep(0.05)
 
 
 def stdio_server(host: str, tmp_path: Path) -> Any:
