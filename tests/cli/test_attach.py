@@ -72,6 +72,12 @@ def test_message_after_a_killed_server_begins_a_turn(engine: Start, server: Comm
     successor = engine("serve", XDG_RUNTIME_DIR=runtime)
     successor.read_until("Ctrl-C ends it")
     working.read_until("its turn was interrupted")
+    resumed = engine("attach", session_id, "--resume", XDG_RUNTIME_DIR=runtime)
+    assert resumed.wait() == 0
+    assert "was interrupted; " in resumed.output
+    assert "Interrupted: the engine's process ended while this turn was running." in resumed.output
+    assert "All done." in resumed.output
+    working.read_until("All done.")
     working.type("go on\n")
     working.read_until("Done in")
     assert "not sent" not in working.output

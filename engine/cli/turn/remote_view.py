@@ -18,7 +18,7 @@ from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.turn.interactive import Dialogue
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
-from engine.client.remote_session import RemoteSession
+from engine.client.remote_session import RemoteSession, RemoteTurn
 from engine.client.session_stream import StreamItem
 from engine.client.watch_items import Offline, Online
 from engine.control.protocol.session_methods import SessionHead
@@ -78,11 +78,13 @@ class RemoteView:
         # None: the turn began before this came to it.
         self._started: float | None = None
         self._code: int | None = None
+        # The turn that was started here; None: any.
+        self._awaited: TurnId | None = None
         self._failure: EngineError | None = None
         self._dialogue: RemoteDialogue | None = None
         self._scope = trio.CancelScope()
 
-    async def run(self, signals: AsyncIterator[int], start: Callable[[], Awaitable[object]] | None = None) -> int:
+    async def run(self, signals: AsyncIterator[int], start: Callable[[], Awaitable[RemoteTurn]] | None = None) -> int:
         """Watch, and return the exit code. A checkpoint. *start* is awaited once the session is watched.
 
         Raises what the server refuses.
@@ -106,7 +108,7 @@ class RemoteView:
             raise self._failure
         return DONE if self._code is None else self._code
 
-    async def _watch(self, nursery: trio.Nursery, start: Callable[[], Awaitable[object]] | None) -> None:
+    async def _watch(self, nursery: trio.Nursery, start: Callable[[], Awaitable[RemoteTurn]] | None) -> None:
         try:
             async with self._session.watch() as stream:
                 async for item in stream:
@@ -120,14 +122,14 @@ class RemoteView:
             self._failure = error
 
     async def _begin(
-        self, nursery: trio.Nursery, resync: Resync, start: Callable[[], Awaitable[object]] | None
+        self, nursery: trio.Nursery, resync: Resync, start: Callable[[], Awaitable[RemoteTurn]] | None
     ) -> None:
         """Begin with the first snapshot: take lines, and do what was asked for. A checkpoint."""
         await trio.lowlevel.checkpoint()
         self._is_attached = True
         self._converse(nursery, resync)
         if start is not None:
-            await start()
+            self._awaited = (await start()).id
         else:
             # Without a terminal there is nothing to wait for.
             self._is_idle = self._turn_id is None
@@ -212,7 +214,9 @@ class RemoteView:
     def _end(self, event: ev.TurnEnded) -> None:
         self._turn_id = None
         result = event.result
-        if result.stop_reason == "aborted":
+        if result.stop_reason == "aborted" and event.ending is None:
+            self._note(f"Interrupted: {result.detail}.")
+        elif result.stop_reason == "aborted":
             self._note(f"Cancelled. Tool calls: {self._tally.states or 'none'}.")
         else:
             problem = problem_of_result(result, Surroundings())
@@ -220,7 +224,8 @@ class RemoteView:
                 self._note(line)
             seconds = None if self._started is None else time.monotonic() - self._started
             self._note(closing_line(result, self._tally, seconds))
-        if not self._stays:
+        # One that a crash has cut off ends when the next one begins.
+        if not self._stays and self._awaited in {None, event.turn_id}:
             self._code = exit_code(result, None)
 
     async def _warn_of_silence(self, ending: ev.TurnEnding) -> None:
@@ -243,7 +248,7 @@ class RemoteView:
             self._screen.show(resync)
             self._ask(resync)
             return
-        self._screen.add_lines(f"{_heading(state)}\n")
+        self._screen.add_lines(f"{_heading(state, is_interrupted=self._is_interrupted)}\n")
         if state.turn is not None and state.turn.step is not None:
             for event in _events_so_far(state, state.turn.step):
                 self._tally.feed(event)
@@ -278,9 +283,10 @@ class RemoteView:
             yield f"detached: the turn goes on; {again} shows it again, and {again[:-1]} --cancel` cancels it"
 
 
-def _heading(state: SessionState) -> str:
+def _heading(state: SessionState, *, is_interrupted: bool) -> str:
     name = escape_on_one_line(state.title or state.context.cwd)
     status = "waits for an answer" if isinstance(state.status, Waiting) else "is working" if state.turn else "is idle"
+    status = "was interrupted" if is_interrupted else status
     count = len(state.transcript)
     return f"session {state.session_id} ({name}) {status}; {count} {'message' if count == 1 else 'messages'}"
 
