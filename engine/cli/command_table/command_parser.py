@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
@@ -93,7 +94,7 @@ def _add_flag(parser: argparse._ActionsContainer, flag: Flag) -> None:  # pyrigh
             dest=flag.attribute,
             action="store_const",
             const=flag.const,
-            default=False if flag.const is True else flag.default,
+            default=_default_of(flag),
         )
         return
     parser.add_argument(
@@ -103,10 +104,30 @@ def _add_flag(parser: argparse._ActionsContainer, flag: Flag) -> None:  # pyrigh
         nargs="?" if flag.is_optional else None,
         const=flag.const if flag.is_optional else None,
         type=_value_of(flag),
-        default=[] if flag.is_repeated else flag.default,
+        default=[] if flag.is_repeated else _default_of(flag),
         required=flag.is_required,
         action="append" if flag.is_repeated else "store",
     )
+
+
+def _default_of(flag: Flag) -> object:
+    """Return the value where the flag is missing: that of its variable, if one is set. Raises `ConfigError`."""
+    default = False if flag.const is True and not flag.takes_value else flag.default
+    text = os.environ.get(flag.variable, "").strip() if flag.variable else ""
+    if not text:
+        return default
+    try:
+        if flag.takes_value:
+            return _value_of(flag)(text)
+        return flag.const if _yes_or_no(text) else default
+    except argparse.ArgumentTypeError as error:
+        raise ConfigError(f"{flag.variable} {error}\nNext: unset {flag.variable}") from error
+
+
+def _yes_or_no(text: str) -> bool:
+    if text.lower() not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        raise argparse.ArgumentTypeError(f"must be 1 or 0, not {text!r}")
+    return text.lower() in {"1", "true", "yes", "on"}
 
 
 def _value_of(row: Argument | Flag) -> Callable[[str], object]:

@@ -59,6 +59,7 @@ class Flag:
         parse: makes the value from its text; raises `argparse.ArgumentTypeError`.
         default: the value where the flag is missing.
         default_text: how the help calls that default, where it is not the value itself.
+        variable: the variable of the environment whose value counts where the flag is missing; empty: none.
         const: what a flag without a value stores.
         dest: the attribute of the parsed arguments.
         is_repeated: it may be repeated, and its values are a list.
@@ -77,6 +78,7 @@ class Flag:
     parse: Callable[[str], object] = str
     default: object = None
     default_text: str = ""
+    variable: str = ""
     const: object = True
     dest: str = ""
     is_repeated: bool = False
@@ -111,7 +113,8 @@ class Flag:
     def shown_default(self) -> str:
         """What the help says about the default; empty if there is nothing to say."""
         has_default = self.takes_value and self.default not in (None, "") and not self.is_repeated
-        return self.default_text or (str(self.default) if has_default else "")
+        text = self.default_text or (str(self.default) if has_default else "")
+        return ", or ".join(part for part in (f"${self.variable}" if self.variable else "", text) if part)
 
 
 @attrs.frozen

@@ -99,6 +99,7 @@ _OUTPUT: Final = FlagGroup(
             detail="Its mode is 0600. The values of secret variables are hidden; prompts, answers and the output of tools are "
             "not.",
             parse=Path,
+            variable="ENGINE_LOG",
             example="--debug-log debug.log",
             completes="file",
         ),
@@ -112,6 +113,7 @@ _OUTPUT: Final = FlagGroup(
         ),
         Flag(
             names=("--no-input",),
+            variable="ENGINE_NO_INPUT",
             help="ask nothing: deny what would be asked",
             detail="--unattended chooses what is denied.",
         ),

@@ -18,6 +18,7 @@ COLOR: Final = Flag(
     names=("--color",),
     choices=COLOUR_CHOICES,
     default="auto",
+    variable="ENGINE_COLOR",
     help="choose when to use colours",
     detail="auto: on a terminal, unless NO_COLOR is set; FORCE_COLOR=1 also elsewhere.",
     example="--color never",
@@ -171,6 +172,7 @@ LIMIT_FLAGS: Final = FlagGroup(
             value="USD",
             help="stop at this cost in dollars",
             parse=amount,
+            variable="ENGINE_MAX_COST",
             example="--max-cost 0.50",
         ),
         Flag(
