@@ -13,9 +13,11 @@ from engine.cli.open_session import SessionChoice, open_session, session_models,
 from engine.cli.run_options import Options
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.keyboard import Keyboard
-from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.signals import continue_noted, termination_signals
+from engine.cli.terminal.standard_streams import print_error
 from engine.cli.turn.request_notes import RequestNotes
 from engine.cli.turn.run_output import RunOutput
+from engine.cli.turn.seen_notices import SeenNotices
 from engine.cli.turn.turn_view import TurnView
 from engine.core.errors import ConfigError
 from engine.core.settings import RetryPolicy, Settings, Timeouts
@@ -37,13 +39,16 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
     keyboard = Keyboard.open() if options.output.asks else None
     try:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
-        with trio.open_signal_receiver(*termination_signals()) as signals:
+        with continue_noted(), trio.open_signal_receiver(*termination_signals()) as signals:
             async with open_store(options.place) as store:
                 row = await stored_session(store, options.resume, options.cwd)
                 models = session_models(options.model, row)
                 if options.limits.cost is not None:
                     check_prices(models, options.model.config)
                 settings = _settings(options, is_watched=keyboard is not None)
+                found = options.model.found
+                if found is not None and models[0] == found.name and not options.output.is_quiet:
+                    print_error(found.line)
                 async with open_engine(
                     model=models,
                     config=options.model.config,
@@ -74,6 +79,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         max_cost=settings.limits.cost,
                         task_input=options.input or TaskInput(text=""),
                         surroundings=options.surroundings,
+                        seen_notices=SeenNotices.of_user(),
                         silence_limit=min(Timeouts().idle, options.max_wait or Timeouts().idle),
                     )
                     return await view.run(_turn(session, options), signals)

@@ -171,6 +171,15 @@ def named_seconds(began: float) -> float:
     return sum(max(0.0, block.ended - max(block.began, began)) for block in _named.get([]))
 
 
+def note_continued() -> None:
+    """Note that this process was stopped, as by Ctrl-Z, and has been continued: no code blocked until now.
+
+    Not a checkpoint. For a handler of SIGCONT; outside of a Trio run it does nothing.
+    """
+    with suppress(RuntimeError):
+        _named.set([*_named.get([])[1 - _REMEMBERED :], _Block(float("-inf"), trio.current_time())])
+
+
 def _report_block(what: str, began: float) -> None:
     ended = trio.current_time()
     if ended - began < BLOCKED:

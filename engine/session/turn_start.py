@@ -338,8 +338,8 @@ def _note_unknown_models(session: LiveSession, run: TurnRun) -> None:
             run.notice(
                 "warning",
                 "unknown_model",
-                f"nothing is known of {info.name}: a window of {info.context:,} tokens and answers of "
-                f"{info.output:,} are assumed, and no price. The configuration may say better.",
+                f"Unknown model {info.name}: assuming {info.context:,} tokens of context, answers of {info.output:,} "
+                f'and no price. Next: [models."{info.name}"] in the configuration',
             )
 
 

@@ -65,7 +65,7 @@ def _environment(host: str, folder: Path) -> dict[str, str]:
     return {
         "ANTHROPIC_API_KEY": "test-key-0123456789",
         "ANTHROPIC_BASE_URL": host,
-        "ENGINE_MODEL": "",
+        "ENGINE_MODEL": "anthropic/claude-sonnet-5-5",
         "ENGINE_CONFIG": "",
         "XDG_CONFIG_HOME": str(folder / "no-config"),
         "XDG_STATE_HOME": str(folder / "no-state"),

@@ -85,7 +85,7 @@ def test_wrong_usage_is_a_record_too(host: str, tmp_path: Path) -> None:
     done = separate(host, tmp_path, "hello", "--output", "json", "--model", "nope")
     record = json.loads(done.stdout)
     assert done.returncode == record["exit_code"] == 2
-    assert "no host for the model name 'nope'" in record["error"]["message"]
+    assert "No model is called 'nope'" in record["error"]["message"]
 
 
 def test_standard_input_joins_the_task(host: str, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import trio
 from engine.cli.agent_files import load_user_agents
 from engine.cli.default_tools import default_tools
 from engine.cli.flags.config_flags import load_user_config
-from engine.cli.flags.model_flags import default_model
+from engine.cli.flags.default_model import default_model
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.sessions.context_usage import context_report
 from engine.cli.sessions.session_command import (

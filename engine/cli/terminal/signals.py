@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Final, NoReturn
 
 from engine.cli.terminal.keyboard import restore_terminals
+from engine.core.foreign_calls import note_continued
 from engine.process.kill_tree import end_processes, find_marked
 from engine.process.subreaper import find_adopted, is_subreaper
 from engine.tools.call_values import GRACE
@@ -20,6 +22,17 @@ def termination_signals() -> Sequence[signal.Signals]:
     active = [number for number in _TERMINATION if signal.getsignal(number) is not signal.SIG_IGN]
     # At least one, or there would be no way to end the turn cleanly.
     return active or [signal.SIGTERM]
+
+
+@contextmanager
+def continue_noted() -> Generator[None]:
+    """Let the engine know in the block when this process has been stopped: that is no fault of any code."""
+    # Not a receiver of trio's: what blocked would be reported before its task runs.
+    before = signal.signal(signal.SIGCONT, lambda *_: note_continued())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCONT, before)
 
 
 async def watch_signals(

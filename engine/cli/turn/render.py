@@ -25,6 +25,8 @@ from engine.core.messages import Settlement, TextPart
 from engine.journal.state import Resync
 
 _MIN_WIDTH: Final = 20
+# Notices about code, for who writes tools: `-vv` logs them.
+_FOR_DEVELOPERS: Final = frozenset({"loop_blocked"})
 
 # Reasons for another step that the user should see; the others are ordinary.
 CONTINUED: Final[Mapping[ev.ContinueReason, str]] = {
@@ -386,6 +388,6 @@ def _event_note(
         case ev.PromptUpdated():
             return _prompt_note(event)
         case ev.Notice():
-            return event.text if event.level == "warning" else ""
+            return event.text if event.level == "warning" and event.code not in _FOR_DEVELOPERS else ""
         case _:
             assert_never(event)

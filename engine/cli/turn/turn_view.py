@@ -23,6 +23,7 @@ from engine.cli.turn.record_types import ChangedFile, InitRecord, RunResult
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.run_record import RunRecord, changed_file, record_text
 from engine.cli.turn.screen import Screen
+from engine.cli.turn.seen_notices import SeenNotices
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.core import events as ev
 from engine.core.errors import NothingToUndo, SnapshotError
@@ -65,6 +66,7 @@ class TurnView:
         task_input: what the prompt consists of, for the record.
         surroundings: what the words about a failure need besides its facts.
         silence_limit: for how many seconds a model may be silent.
+        seen_notices: notices of other runs, which are not shown again; None: all are shown.
         max_cost: the limit in dollars, for the record; None: there is none.
     """
 
@@ -78,6 +80,7 @@ class TurnView:
     answer_file: Path | None = attrs.field(default=None, kw_only=True)
     task_input: TaskInput = attrs.field(factory=lambda: TaskInput(text=""), kw_only=True)
     surroundings: Surroundings = attrs.field(factory=Surroundings, kw_only=True)
+    seen_notices: SeenNotices | None = attrs.field(default=None, kw_only=True)
     silence_limit: float = attrs.field(default=Timeouts().idle, kw_only=True)
     max_cost: float | None = attrs.field(default=None, kw_only=True)
     _record: RunRecord = attrs.field(init=False)
@@ -141,7 +144,7 @@ class TurnView:
                 self._output.feed(event)
                 log_event(event)
                 # In JSON everything is in the events: programs render them for themselves.
-                if self._shows_notes:
+                if self._shows_notes and not (self.seen_notices is not None and self.seen_notices.hides(event)):
                     self._screen.show(event)
                 if self.request_notes is not None and (line := self.request_notes.feed(event)):
                     self._add_note(line)

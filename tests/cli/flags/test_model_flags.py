@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.cli.flags.model_flags import default_model
+from engine.cli.flags.default_model import default_model
 from engine.config.config import Config, HostConfig
 from engine.providers.models.catalog import info_of
 
@@ -33,4 +33,4 @@ def test_default_model_follows_the_keys(env: dict[str, str], host: str) -> None:
 def test_default_model_respects_configured_hosts() -> None:
     config = Config(hosts={"openai": HostConfig(key="WORK_KEY")})
     assert default_model({"WORK_KEY": "k"}, config).startswith("openai/")
-    assert default_model({"OPENAI_API_KEY": "k"}, config).startswith("anthropic/")
+    assert default_model({"OPENAI_API_KEY": "k"}, config).startswith("openai-chat/"), "another host with that key"

@@ -14,6 +14,7 @@ import trio
 import engine
 from engine.cli.problems.problem import problem_of_result
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.turn.record_types import ErrorRecord
 from engine.cli.turn.render import Renderer
 from engine.cli.turn.run_record import RunRecord
 from engine.config.config import Config, HostConfig, ModelConfig
@@ -43,8 +44,8 @@ class Told:
 
     notes: list[str]
     end: list[str]
-    error: dict[str, object]
-    retries: object
+    error: ErrorRecord | None
+    retries: int | None
 
 
 async def ask(
@@ -68,11 +69,10 @@ async def ask(
                     record.feed(event)
     problem = problem_of_result(turn.result, around)
     document = record.result(turn.result, exit_code=1, seconds=0.0)
-    assert (problem is None) == (document.error is None)
     return Told(
         [re.sub(WAIT, "T", line.removeprefix("· ")) for line in notes.splitlines()],
         [] if problem is None else list(problem.lines()),
-        {} if document.error is None else attrs.asdict(document.error),
+        document.error,
         document.retries,
     )
 
@@ -152,11 +152,8 @@ async def test_error_that_no_retry_helps(code: str, reply: bytes, lines: list[st
     async with server.run() as port:
         told = await ask(f"http://127.0.0.1:{port}/v1", files=files)
     assert told.end == lines
-    assert (told.error["code"], told.error["message"], told.error["next"]) == (
-        code,
-        lines[0],
-        lines[1].removeprefix("Next: "),
-    )
+    assert told.error is not None
+    assert (told.error.code, told.error.message, told.error.next) == (code, lines[0], lines[1].removeprefix("Next: "))
     assert all(len(line) <= 100 for line in lines)
     # A request that is too long is tried again once, with a shorter history.
     assert server.asked <= (2 if code == "too_long" else 1)

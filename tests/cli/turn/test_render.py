@@ -309,6 +309,7 @@ def admitted(mode: str) -> list[Event]:
         ([updated(("date", "the clock"))], ""),
         ([Notice(level="warning", code="c", text="look\nout")], "· look out\n"),
         ([Notice(level="info", code="c", text="by the way")], ""),
+        ([Notice(level="warning", code="loop_blocked", text="for developers")], ""),
         ([HistoryReplaced(kind="prune", messages=())], "· old tool results were cleared to free space in the context window\n"),
         ([HistoryReplaced(kind="compact", messages=())], ""),
         (
