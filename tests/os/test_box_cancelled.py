@@ -15,7 +15,7 @@ from engine.process.run_tree import run_tree
 from engine.process.start import Launch
 from engine.sandbox import backends
 from engine.sandbox.backends import choose_backend
-from engine.sandbox.helpers import launch_reading_helper, launch_writing_helper
+from engine.sandbox.helpers import launch_reading_helper, writing_helper
 from engine.sandbox.sandbox import SandboxLauncher
 from engine.sandbox.temporary import process_folder
 from tests.conftest import CountRuns
@@ -41,8 +41,8 @@ async def run_reading_helper(folder: Path) -> object:
 
 async def run_writing_helper(folder: Path) -> object:
     launcher = SandboxLauncher(Sandbox())
-    launch = await launch_writing_helper(["ls"], launcher, file=folder / "file", cwd=str(folder))
-    return await _run(launch, folder)
+    helper = await writing_helper(["ls"], launcher, file=folder / "file", cwd=str(folder))
+    return await helper.run(lambda: _run(helper.launch, folder))
 
 
 async def start_in_sandbox(folder: Path) -> object:
