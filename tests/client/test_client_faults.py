@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,8 @@ from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools
 from engine.testing.script import Answer, Pause, call, done, spread, text
 from tests.support.client_world import FOR_EVER, PairAddress, Transport, client_world, items_until, numbers_of
+from tests.support.processes import python_process, read_line
+from tests.support.served_engine import served
 
 WORK: list[Answer] = [
     [*spread(text("Let me look.", pieces=5), 0.05), *call("work", {"seconds": 0.2}, id="1"), *done("calls")],
@@ -85,6 +89,41 @@ async def test_cable_that_is_pulled_is_noticed(folder: Path, clock: MockClock, t
         assert numbers_of(items) == list(range(1, len(numbers_of(items)) + 1))
         assert session.state == live.state
         assert client.healed == 0
+
+
+@pytest.mark.os
+@pytest.mark.slow
+async def test_t25_suspended_client_goes_on(tmp_path: Path, clock: MockClock) -> None:
+    """As on a machine that sleeps: for the client no time passes, and the server has long closed the connection."""
+    words = [f"{number} " for number in range(2_000)]
+    script: list[Answer] = [
+        [*text("Well, "), *call("work", {"seconds": 90}, id="1"), *done("calls")],
+        [*text("".join(words), pieces=500), *done()],
+    ]
+    async with served(tmp_path, *script, **tools(), seconds=3_000) as server, server.unix() as owner:
+        await owner.hello("owner")
+        session_id = await owner.new_session(tmp_path)
+        with python_process(
+            "-m", "tests.support.watching_client", server.at.url, server.at.token, session_id
+        ) as process:
+            await owner.result("prompt", session_id=session_id, text="Go", key="p1")
+            lines = [await trio.to_thread.run_sync(read_line, process) for _ in range(5)]
+            process.send_signal(signal.SIGSTOP)
+            while len((await owner.result("clients"))["clients"]) > 1:
+                clock.jump(HEARTBEAT)
+                await trio.testing.wait_all_tasks_blocked(0.02)
+                await owner.send(json.dumps({"jsonrpc": "2.0", "method": "tock", "params": {}}))
+            clock.jump(90)
+            session = await server.engine.open_session(session_id)
+            while session.state.turn is not None:
+                await trio.sleep(0.01)
+            process.send_signal(signal.SIGCONT)
+            while not lines[-1].startswith("healed"):
+                lines.append(await trio.to_thread.run_sync(read_line, process))
+    numbers = [int(line) for line in lines if line.isdigit()]
+    assert numbers == list(range(1, session.state.seq + 1))
+    assert lines[-2:] == [f"text Well, {''.join(words)}", "healed 0"]
+    assert [line for line in lines[:-2] if not line.isdigit()] == ["offline", "online"]
 
 
 async def record_of(folder: Path, leave_after: int | None) -> list[tuple[str, int]]:
