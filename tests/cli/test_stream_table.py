@@ -1,0 +1,164 @@
+"""Standard output, byte for byte: whatever the three streams are, in each mode of output."""
+
+import itertools
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import pytest
+
+from tests.cli.conftest import Quick
+from tests.cli.test_print_schema import RESULT, check_lines
+
+pytestmark = [pytest.mark.os]
+
+Kind = Literal["terminal", "pipe", "file", "closed", "null"]
+Mode = Literal["text", "json", "stream-json"]
+KINDS: Final[Sequence[Kind]] = ("terminal", "pipe", "file", "closed", "null")
+MODES: Final[Sequence[Mode]] = ("text", "json", "stream-json")
+EVERY: Final = list(itertools.product(KINDS, KINDS, KINDS, MODES))
+# Each pair of neighbours in the orders above is in it: a Latin square of the kinds.
+SAMPLE: Final = [
+    (KINDS[n], KINDS[(n + m) % 5], KINDS[(n + 2 * m) % 5], MODES[(n + m) % 3]) for n in range(5) for m in range(3)
+]
+WORDS: Final = "from stdin"
+
+
+class Stream:
+    """An end for the program, and what came out of it."""
+
+    def __init__(self, kind: Kind, folder: Path, *, is_input: bool) -> None:
+        self.descriptor: int | None = None
+        self._data = b""
+        self._path: Path | None = None
+        self._reader: threading.Thread | None = None
+        if kind == "null":
+            self.descriptor = os.open(os.devnull, os.O_RDWR)
+        elif kind == "file":
+            self._path = folder / ("in" if is_input else f"out{len(list(folder.iterdir()))}")
+            self._path.write_text(WORDS if is_input else "")
+            self.descriptor = os.open(self._path, os.O_RDWR)
+        elif kind != "closed":
+            self.descriptor = self._connect(is_terminal=kind == "terminal", is_input=is_input)
+
+    def _connect(self, *, is_terminal: bool, is_input: bool) -> int:
+        if is_terminal:
+            ours, theirs = os.openpty()
+        elif is_input:
+            theirs, ours = os.pipe()
+            with os.fdopen(ours, "wb") as file:
+                file.write(WORDS.encode())
+            return theirs
+        else:
+            ours, theirs = os.pipe()
+        self._reader = threading.Thread(target=self._read, args=(ours,))
+        self._reader.start()
+        return theirs
+
+    def _read(self, descriptor: int) -> None:
+        """Read until nobody has the other end: a terminal's buffer is small, and a full one would stop the program."""
+        with os.fdopen(descriptor, "rb", buffering=0) as file:
+            try:
+                while data := file.read(65_536):
+                    self._data += data
+            except OSError:  # what a terminal gives at its end
+                return
+
+    def end(self) -> bytes:
+        """Close it; return what was written."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+        if self._reader is not None:
+            self._reader.join(60)
+            # A terminal begins lines at the left.
+            return self._data.replace(b"\r\n", b"\n")
+        return b"" if self._path is None else self._path.read_bytes()
+
+
+@pytest.fixture
+def rows(is_full: bool) -> Iterator[tuple[Kind, Kind, Kind, Mode]]:
+    return iter(EVERY if is_full else SAMPLE)
+
+
+def test_standard_output_is_the_answer(
+    quick: Quick, tmp_path: Path, rows: Iterator[tuple[Kind, Kind, Kind, Mode]]
+) -> None:
+    for stdin, stdout, stderr, mode in rows:
+        streams = [Stream(kind, tmp_path, is_input=number == 0) for number, kind in enumerate((stdin, stdout, stderr))]
+        first, second, third = (stream.descriptor for stream in streams)
+        ended = quick("run", "say Hällo.", "--ephemeral", "--output", mode, stdin=first, stdout=second, stderr=third)
+        output = [stream.end() for stream in streams][1]
+        row = (stdin, stdout, stderr, mode)
+        assert ended.code == 0, row
+        if stdout in {"closed", "null"}:
+            assert output == b"", row
+            continue
+        added = f"\n\n<stdin>\n{WORDS}\n</stdin>" if stdin in {"pipe", "file"} else ""
+        _check(output, f"Hällo.{added}", mode, row)
+
+
+def _check(output: bytes, answer: str, mode: Mode, row: object) -> None:
+    if mode == "text":
+        assert output == f"{answer}\n".encode(), row
+        return
+    record = check_lines(output, 0)[-1] if mode == "stream-json" else json.loads(output)
+    assert RESULT.problem(record) is None, row
+    assert (record["text"], record["exit_code"]) == (answer, 0), row
+
+
+# ---- standard input that says nothing, or too much -------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_input_that_never_comes_does_not_hang(quick: Quick, tmp_path: Path, is_full: bool) -> None:
+    """A parent that never closes, a fifo without a writer, an open socket: ten seconds each, so a sample is one of them."""
+    os.mkfifo(tmp_path / "fifo")
+    ours, theirs = socket.socketpair()
+    pipe_reader, pipe_writer = os.pipe()
+    fifo = os.open(tmp_path / "fifo", os.O_RDWR)
+    with ours, theirs:
+        for descriptor in (pipe_reader, fifo, theirs.fileno())[: 3 if is_full else 1]:
+            ended = quick("run", "say Hi.", "--output", "json", stdin=descriptor)
+            record = json.loads(ended.stdout)
+            assert (ended.code, record["stdin"], record["text"]) == (0, {"state": "timeout", "bytes": 0}, "Hi.")
+            assert b"standard input sent nothing for 10 s" in ended.stderr
+    for descriptor in (pipe_reader, pipe_writer, fifo):
+        os.close(descriptor)
+
+
+def test_writer_that_takes_its_time_is_waited_for(quick: Quick) -> None:
+    reader, writer = os.pipe()
+
+    def write() -> None:
+        with os.fdopen(writer, "wb") as file:
+            for _ in range(3):
+                file.write(WORDS.encode())
+                file.flush()
+                threading.Event().wait(0.5)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    record = json.loads(quick("run", "say Hi.", "--output", "json", stdin=reader).stdout)
+    thread.join()
+    os.close(reader)
+    assert record["stdin"] == {"state": "read", "bytes": 3 * len(WORDS)}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"x" * (11 * 1024 * 1024), "standard input is larger than 10,485,760 bytes"),
+        (b"ab\xff\xfe", "neither text in UTF-8 (byte 2)"),
+    ],
+    ids=["large", "binary"],
+)
+def test_input_that_can_not_be_used_sends_nothing(quick: Quick, tmp_path: Path, data: bytes, message: str) -> None:
+    (tmp_path / "input").write_bytes(data)
+    with (tmp_path / "input").open("rb") as file:
+        ended = quick("run", "say Hi.", stdin=file.fileno())
+    assert (ended.code, ended.stdout) == (2, b"")
+    assert message in ended.stderr.decode()
