@@ -9,7 +9,7 @@ import { looks, setLook } from "./looks.js";
 import { Sidebar } from "./sidebar.js";
 import { FOREIGN, isSignedIn, signInWith, signOut, takeTicket } from "./sign-in.js";
 import { oneLine, visible } from "./text.js";
-import { announce, button, dialog, problem } from "./widgets.js";
+import { announce, button, dialog, loadPart, problem } from "./widgets.js";
 
 // What other clients are shown.
 const NAME = "browser";
@@ -269,12 +269,11 @@ class App {
       return;
     }
     try {
-      const { SessionView } = await import("./session-view.js");
+      const { SessionView } = await loadPart(() => import("./session-view.js"));
       if (this.openId !== id || this.view) return;
       this.view = new SessionView(this, id);
     } catch (error) {
-      // The server was updated since this page was loaded.
-      this.say(`The page has to be loaded again: ${error.message}`);
+      this.say(error.message);
       return;
     }
     replace(this.main, this.view.node);

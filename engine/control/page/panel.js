@@ -7,7 +7,7 @@ import { cost, count, tokens } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks } from "./looks.js";
 import { terminalText, visible } from "./text.js";
-import { button, problem, shareBar } from "./widgets.js";
+import { button, loadPart, problem, shareBar } from "./widgets.js";
 
 const TABS = [
   ["lanes", "Lanes", "lanes"],
@@ -106,7 +106,7 @@ export class Panel {
   }
 
   async #lanes() {
-    const { mountLanes } = await import("./lanes/lanes-view.js");
+    const { mountLanes } = await loadPart(() => import("./lanes/lanes-view.js"));
     if (this.name !== "lanes" || this.lanes) return;
     this.lanes = mountLanes(this.body, {
       now: () => this.context.workedUntil(),
@@ -123,7 +123,7 @@ export class Panel {
     const loaded = () => [...log.loadedEvents()].filter((event) => "session_id" in event);
     lanes.reset([...loaded(), ...endingsOf(log)]);
     try {
-      const { loadRecord } = await import("./lanes/load-record.js");
+      const { loadRecord } = await loadPart(() => import("./lanes/load-record.js"));
       const record = await loadRecord((method, params) => session.client.call(method, params), session.id, [...log.loadedEvents()]);
       if (this.lanes === lanes) lanes.reset([...record, ...loaded(), ...endingsOf(log)]);
     } catch (error) {

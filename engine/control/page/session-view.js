@@ -22,7 +22,7 @@ export class SessionView {
     this.session = app.client.session(id);
     this.version = 0;
     this.report = null;
-    this.files = new Map();
+    this.lastLive = app.now();
     this.log = new SessionLog(this.session, {
       onChange: (item) => this.#changed(item),
       onAdmitted: (inputId) => this.composer.admitted(inputId),
@@ -98,8 +98,10 @@ export class SessionView {
 
   // -- what parts ask ------------------------------------------------------------------------
 
+  /** The server's time; without a connection, that of the last one: what is shown is from then. */
   now() {
-    return this.app.now();
+    if (this.isLive()) this.lastLive = this.app.now();
+    return this.lastLive;
   }
 
   width() {

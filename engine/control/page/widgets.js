@@ -42,6 +42,25 @@ export function onNextFrame(task) {
   };
 }
 
+const RELOADED = "engine.reloaded";
+const RELOAD_MS = 60_000;
+
+/**
+ * Load a part of the page. If the server was updated since the page was loaded, it has other files: then all of it is loaded
+ * again, once. What was written is kept, and so is the sign-in.
+ * @template T @param {() => Promise<T>} load @returns {Promise<T>}
+ */
+export async function loadPart(load) {
+  try {
+    return await load();
+  } catch (error) {
+    if (Date.now() - Number(sessionStorage.getItem(RELOADED)) < RELOAD_MS) throw new Error(`The page has to be loaded again: ${error.message}`);
+    sessionStorage.setItem(RELOADED, String(Date.now()));
+    location.reload();
+    return new Promise(() => {});
+  }
+}
+
 /** Run *task* when the browser has nothing else to do. */
 export function whenIdle(task) {
   if (globalThis.requestIdleCallback) requestIdleCallback(task, { timeout: 2000 });

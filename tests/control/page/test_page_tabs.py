@@ -73,6 +73,23 @@ async def test_page_without_an_answer_says_so(tmp_path: Path, browser_address: s
         await tab.text("Connected")
 
 
+async def test_page_of_another_version_is_loaded_again(tmp_path: Path, browser_address: str) -> None:
+    async with served_page(tmp_path, browser_address) as shown:
+        page = shown.page
+        session_id = await shown.new_session()
+        # As after an update of the server, which has other files.
+        await page.send("Network.setBlockedURLs", urls=["*/session-view.js"])
+        await page.js("globalThis.isBefore = true")
+        await page.js(f"location.hash = '#/s/{session_id}'")
+        # Once, and not again and again.
+        await page.text("The page has to be loaded again")
+        assert await page.js("globalThis.isBefore") is None
+        await page.send("Network.setBlockedURLs", urls=[])
+        await page.send("Page.reload")
+        await page.text("Nothing has been said yet")
+        page.errors.clear()
+
+
 async def test_only_visible_rows_are_in_the_document(tmp_path: Path, browser_address: str) -> None:
     script = [[*text(f"Answer {number}. " + "More words. " * 30), *done()] for number in range(90)]
     async with served_page(tmp_path, browser_address, *script) as shown:
