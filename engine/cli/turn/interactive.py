@@ -114,10 +114,10 @@ class Dialogue(ABC):
     def answered(self, event: PermissionAnswered | RecoveryAnswered | QuestionAnswered) -> None:
         """Close a question that was answered here, by a grant, or because its call has ended. Not a checkpoint."""
         if self._is_shown and self._open.first.id == event.request_id:
+            self._hide()
             # The answer to a permission is among the lines of the turn.
             if not isinstance(event, PermissionAnswered):
                 self.screen.add_lines(settled_line(event))
-            self._hide()
         # It may also be one that was not shown yet: an "always" answers several at once.
         self._open.remove(event.request_id)
         self._show_next()
@@ -170,13 +170,16 @@ class Dialogue(ABC):
     def _show_next(self) -> None:
         # One at a time: two questions on the screen could be answered in the wrong order.
         if self._is_shown:
-            return
-        if self._open:
+            self.screen.prompt_again()
+        elif self._open:
             self._show()
-            return
-        self._open.restart_count()
-        if self.keyboard.draft:
-            self.screen.prompt(f"  Your message: {escape_on_one_line(self.keyboard.draft)}")
+        else:
+            self._open.restart_count()
+            self._show_draft(self.keyboard.draft)
+
+    def _show_draft(self, draft: str) -> None:
+        if draft:
+            self.screen.prompt(f"  Your message: {escape_on_one_line(draft)}", stays=False)
 
     def _show(self) -> None:
         if self._is_closed:  # `run` rejects it instead
@@ -192,6 +195,7 @@ class Dialogue(ABC):
 
     def _hide(self) -> None:
         self._is_shown = self._awaits_feedback = False
+        self.screen.end_prompt()
         if self.screen.output.has_status:
             self.keyboard.mark_pastes(is_on=False)
 
@@ -247,7 +251,7 @@ class Dialogue(ABC):
         if self._is_shown:
             self._paint()
         else:
-            self.screen.prompt(f"  Your message: {escape_on_one_line(message)}")
+            self._show_draft(message)
 
     async def _watch_silence(self) -> None:
         """Reopen the guard once nothing has been typed for a while."""

@@ -9,7 +9,7 @@ from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import Symbols, one_line, symbols_for
 from engine.cli.turn.render import Margins, Renderer
 from engine.cli.turn.wait_reports import WaitReports
-from engine.core.events import Durable, Live
+from engine.core.events import Durable, Live, PermissionAnswered, QuestionAnswered, RecoveryAnswered
 from engine.journal.state import Resync
 
 
@@ -19,7 +19,10 @@ class Screen:
 
     output: Output
     _renderer: Renderer
+    # Whether the cursor is behind a prompt.
     _is_prompting: bool = attrs.field(default=False, init=False)
+    # The prompt of a question that waits: it is shown again below what comes meanwhile.
+    _prompt: str = attrs.field(default="", init=False)
     _waits: WaitReports = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -65,6 +68,9 @@ class Screen:
             text = f"\n{text}"
             self._is_prompting = False
         self.output.write(text)
+        # Who has answered comes first; whether the question still waits is known afterwards.
+        if text and not isinstance(event, PermissionAnswered | QuestionAnswered | RecoveryAnswered):
+            self.prompt_again()
         self._waits.feed(event)
         self._show_status()
 
@@ -96,16 +102,30 @@ class Screen:
     def add_lines(self, lines: str) -> None:
         """Add whole lines."""
         self.output.write(self._end_line() + lines)
+        self.prompt_again()
 
-    def prompt(self, lines: str) -> None:
-        """Add lines; the last one stays open for the user's input."""
+    def prompt(self, lines: str, *, stays: bool = True) -> None:
+        """Add lines; the last one is open for the user's input. If it *stays*, it is shown again below further lines."""
         self.output.show_status("")
-        self.add_lines(lines)
+        self.output.write(self._end_line() + lines)
         self._is_prompting = True
+        self._prompt = lines.rpartition("\n")[2] if stays else ""
+
+    def prompt_again(self) -> None:
+        """Show the prompt of a question that waits, unless the cursor is behind it or a line is open."""
+        if self._prompt and not self._is_prompting and not self._renderer.is_line_open:
+            self.output.show_status("")
+            self.output.write(self._prompt)
+            self._is_prompting = True
+
+    def end_prompt(self) -> None:
+        """No question waits any more."""
+        self._prompt = ""
 
     def line_was_typed(self) -> None:
         """The user has typed a line, and the terminal has started a new one."""
         self._is_prompting = False
+        self._prompt = ""
 
     def _end_line(self) -> str:
         if self._is_prompting:

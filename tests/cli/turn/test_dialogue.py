@@ -22,7 +22,7 @@ from engine.cli.terminal.output import Output
 from engine.cli.turn.interactive import Dialogue
 from engine.cli.turn.screen import Screen
 from engine.core.errors import RequestNotFound
-from engine.core.events import PermissionAnswered, PermissionAsked, QuestionAsked
+from engine.core.events import Notice, PermissionAnswered, PermissionAsked, QuestionAsked
 from engine.core.ids import CallId, RequestId
 from engine.session.answer_types import Always, Answer, Once, Recovery, Reject
 from tests.cli.questions.questions import offers, permission_asked
@@ -103,6 +103,11 @@ class Terminal:
     def ask(self, *requests: PermissionAsked | QuestionAsked) -> None:
         for request in requests:
             self.dialogue.feed(request)
+
+    def answer_elsewhere(self, request_id: str) -> None:
+        event = PermissionAnswered(request_id=RequestId(request_id), answer="once", by="panel")
+        self.dialogue.screen.show(event)
+        self.dialogue.feed(event)
 
     def settle(self, request_id: str, by: str = "") -> None:
         self.dialogue.feed(PermissionAnswered(request_id=RequestId(request_id), answer="withdrawn", by=by))
@@ -298,6 +303,21 @@ async def test_feedback_follows_e(terminal: Terminal, mock_clock: MockClock) -> 
             await after(mock_clock, 0)
             assert terminal.text.endswith(end), line
         assert terminal.answers.given == [("r", Reject(feedback="y"))]
+
+
+async def test_prompt_comes_again_below_other_lines(terminal: Terminal, mock_clock: MockClock) -> None:
+    screen = terminal.dialogue.screen
+    async with reading(terminal):
+        terminal.ask(permission_asked("r1"), permission_asked("r2"))
+        screen.show(Notice(level="warning", text="disk full", code="x"))
+        assert terminal.text.endswith("  Answer: \n· disk full\n  Answer: ")
+        terminal.answer_elsewhere("r2")
+        assert terminal.text.endswith("  Answer: \n· Allowed once; by panel\n  Answer: ")
+        terminal.answer_elsewhere("r1")
+        assert terminal.text.endswith("  Answer: \n· Allowed once; by panel\n")
+        screen.show(Notice(level="warning", text="again", code="x"))
+        assert terminal.text.endswith("\n· again\n")
+        await after(mock_clock, 0)
 
 
 async def test_draft_is_no_answer_to_a_tool(terminal: Terminal, mock_clock: MockClock) -> None:
