@@ -7,6 +7,7 @@ user's configuration has, then the servers on this machine.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Final
 
 import attrs
@@ -36,7 +37,7 @@ DEFAULT_MODELS: Final = (
     "groq/openai/gpt-oss-120b",
     "bedrock/global.anthropic.claude-sonnet-5-5",
 )
-_LOCAL_TIMEOUT: Final = 0.3
+LOCAL_TIMEOUT: Final = 0.3
 
 
 @attrs.frozen
@@ -114,23 +115,27 @@ def _words_of(credential: Credential, host: Host) -> str:
             return f"a key of `engine auth add {host.name}`"
 
 
-async def local_default(env: Mapping[str, str], config: Config) -> DefaultModel | None:
-    """Return a model of a server on this machine; None: none answers within 0.3 seconds.
+async def local_default(
+    env: Mapping[str, str], config: Config, *, timeout: float = LOCAL_TIMEOUT
+) -> DefaultModel | None:
+    """Return a model of a server on this machine; None: none answers within *timeout* seconds.
 
     A checkpoint. Asks at loopback addresses only. If cancelled, nothing is left.
     """
     found: dict[str, DefaultModel] = {}
     hosts = [host for host in hosts_of(config).values() if host.is_local]
-    with trio.move_on_after(_LOCAL_TIMEOUT):
+    with trio.move_on_after(timeout):
         async with trio.open_nursery() as nursery:
             for host in hosts:
-                nursery.start_soon(_ask, host, env, config, found)
+                nursery.start_soon(partial(_ask, host, env, config, found, timeout=timeout))
     await trio.lowlevel.checkpoint()
     # The order of the table, not that of the answers.
     return next((found[host.name] for host in hosts if host.name in found), None)
 
 
-async def _ask(host: Host, env: Mapping[str, str], config: Config, found: dict[str, DefaultModel]) -> None:
+async def _ask(
+    host: Host, env: Mapping[str, str], config: Config, found: dict[str, DefaultModel], *, timeout: float
+) -> None:
     # Imported here: these load the HTTP library.
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.local.probe import list_models
@@ -147,7 +152,7 @@ async def _ask(host: Host, env: Mapping[str, str], config: Config, found: dict[s
     if not endpoint.is_loopback:
         await trio.lowlevel.checkpoint()
         return
-    names = await list_models(endpoint, _LOCAL_TIMEOUT) or ()
+    names = await list_models(endpoint, timeout) or ()
     model = next((name for name in names if can_work(host, name)), None)
     if model is not None:
         found[host.name] = DefaultModel(f"{host.name}/{model}", f"{host.title} at {endpoint.host}")

@@ -112,7 +112,8 @@ async def test_server_on_this_machine_comes_last() -> None:
     names = [{"id": "nomic-embed-text"}, {"id": "qwen3:8b"}]
     server = FaultServer(response(200, {"data": names}))
     async with server.run() as port:
-        found = await local_default(_nowhere(VLLM_BASE_URL=f"http://127.0.0.1:{port}/v1"), Config())
+        env = _nowhere(VLLM_BASE_URL=f"http://127.0.0.1:{port}/v1")
+        found = await local_default(env, Config(), timeout=30)
     assert found is not None
     assert (found.name, found.found) == ("vllm/qwen3:8b", "vLLM at 127.0.0.1")
 
