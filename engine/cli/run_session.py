@@ -11,6 +11,7 @@ from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
 from engine.cli.run_options import Options
+from engine.cli.task.media_check import check_media
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import continue_noted, termination_signals
@@ -46,6 +47,8 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                 if options.limits.cost is not None:
                     check_prices(models, options.model.config)
                 settings = _settings(options, is_watched=keyboard is not None)
+                if options.input is not None:
+                    check_media(options.input.parts, models[0], options.model.config)
                 found = options.model.found
                 if found is not None and models[0] == found.name and not options.output.is_quiet:
                     print_error(found.line)

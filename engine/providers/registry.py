@@ -86,15 +86,30 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     from engine.providers.http.endpoint import Endpoint
     from engine.providers.http.http_model import HttpModel
 
-    same_as = config.models.get(name, ModelConfig()).same_as
-    real_name = own_name if same_as is None else same_as.partition("/")[2]
-    quirks = attrs.evolve(quirks_of(host, real_name), title=host.title)
+    quirks = attrs.evolve(_quirks_of(name, host, own_name, config), title=host.title)
     endpoint = Endpoint(base_url=base_url, auth=auth, path=path_of(host, env), headers=public_headers(host))
     if endpoint.is_loopback and (host_config is None or "empty_content" not in host_config.quirks):
         # It is probably a wrapper around llama.cpp, whose chat templates fail on null.
         quirks = attrs.evolve(quirks, empty_content=True)
     info = attrs.evolve(info_of(name, host, config), unasked_effort=quirks.default_effort or quirks.unasked_effort)
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
+
+
+def _quirks_of(name: str, host: Host, own_name: str, config: Config) -> Quirks:
+    same_as = config.models.get(name, ModelConfig()).same_as
+    return quirks_of(host, own_name if same_as is None else same_as.partition("/")[2])
+
+
+def reads_media(name: str, media_type: str, config: Config) -> bool:
+    """Return whether the model *name* reads media of that type in a prompt. Raises `UnknownModel`."""
+    from engine.providers.wire.normalize_transcript import media_kind
+
+    if name.startswith("local:"):
+        quirks = quirks_of(BY_NAME["llamacpp"], name)
+    else:
+        quirks = _quirks_of(name, *split_name(name, config), config)
+    kind = media_kind(media_type)
+    return kind in quirks.user_media and (kind != "image" or media_type in quirks.image_types)
 
 
 def _limits_prober(host: Host, endpoint: Endpoint, model: str) -> Callable[[ModelInfo], Awaitable[ModelInfo]] | None:
