@@ -27,7 +27,7 @@ from engine.providers.auth.key_variables import auth_of, public_headers
 from engine.providers.hosts.base_url import base_url_of
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of
-from engine.providers.models.catalog import info_of, list_models
+from engine.providers.models.catalog import info_of, list_models, list_other_models
 from engine.providers.registry import unusable_reason
 
 # A server on this machine answers at once, or it is not running.
@@ -90,6 +90,7 @@ def _report(host: Host, env: Mapping[str, str], config: Config) -> HostReport:
         host=host,
         why_not=unusable_reason(host, env, config),
         models=tuple(list_models(host, config)),
+        others=list_other_models(host),
         is_configured=host.name in config.hosts,
     )
 

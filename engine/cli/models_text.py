@@ -30,13 +30,15 @@ class HostReport:
     Attributes:
         host: the host.
         why_not: why it can't be used here; empty if it can.
-        models: its known models.
+        models: its known models that an agent can work with.
+        others: the names of the rest: for images, speech or embeddings.
         is_configured: the user's configuration mentions it.
     """
 
     host: Host
     why_not: str = ""
     models: tuple[ModelInfo, ...] = ()
+    others: tuple[str, ...] = ()
     is_configured: bool = False
 
 
@@ -53,6 +55,7 @@ def as_json(reports: Sequence[HostReport]) -> str:
             "local": report.host.is_local,
             "configured": report.is_configured,
             "models": [_document(info) for info in report.models],
+            "other_models": list(report.others),
         }
         for report in reports
     ]
@@ -97,7 +100,7 @@ def as_text(
     """
     shows_all = is_one or is_all
     # Narrower than 40 columns, the figures leave no room for names.
-    page = _PageLayout(max(40, width), symbols, None if shows_all else _MAX_SHOWN)
+    page = _PageLayout(max(40, width), symbols, None if shows_all else _MAX_SHOWN, shows_others=is_all)
     usable = [report for report in reports if not report.why_not]
     listed = list(reports) if shows_all else usable
     lines = page.heading() if listed else page.wrapped(_NO_HOSTS)
@@ -126,6 +129,7 @@ class _PageLayout:
     width: int
     symbols: Symbols
     most: int | None
+    shows_others: bool = attrs.field(kw_only=True)
 
     def wrapped(self, text: str, indent: str = "", first: str | None = None) -> list[str]:
         """Return *text*, wrapped to the width."""
@@ -158,6 +162,10 @@ class _PageLayout:
         lines += [line for info in shown for line in self._model(info)]
         if rest := len(report.models) - len(shown):
             lines.append(f"  and {rest} more: engine models {host.name}")
+        if self.shows_others and report.others:
+            lines += self.wrapped(
+                f"Not for agents: {', '.join(name.partition('/')[2] for name in report.others)}", "  "
+            )
         if not report.models:
             lines += self.wrapped(f"Use any of its models by the host's own name: {host.name}/{host.example}", "  ")
         return lines

@@ -295,3 +295,10 @@ def test_the_newest_go_first() -> None:
 def test_a_reason_is_brief() -> None:
     report = HostReport(host=BY_NAME["xai"], why_not="no key for xai: set the environment variable XAI_API_KEY")
     assert _short_reason(report) == "set XAI_API_KEY"
+
+
+async def test_models_that_are_not_for_agents_come_last_with_all(env: dict[str, str]) -> None:
+    env["OPENAI_API_KEY"] = CANARY
+    short, whole = (await run(env, "openai")).stdout, (await run(env, "openai", "--all")).stdout
+    assert "Not for agents" not in short
+    assert whole.index("openai/gpt-6.1-terra") < whole.index("Not for agents: ") < whole.index("gpt-4o-transcribe")

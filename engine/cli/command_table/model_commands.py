@@ -19,7 +19,7 @@ MODELS: Final = CommandSpec(
         FlagGroup(
             "flags",
             (
-                Flag(names=("--all",), help="list every known model, also of unusable hosts"),
+                Flag(names=("--all",), help="list all models, also of unusable hosts, and not for agents"),
                 JSON,
                 *CONFIG_FLAGS,
             ),

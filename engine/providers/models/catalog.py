@@ -87,3 +87,9 @@ def list_models(host: Host, config: Config | None = None) -> list[ModelInfo]:
     names = {f"{host.name}/{entry.name}": None for entry in entries if can_work(host, entry.name)}
     names |= {name: None for name in config.models if name.partition("/")[0] == host.name}
     return [info_of(name, host, config) for name in names]
+
+
+def list_other_models(host: Host) -> tuple[str, ...]:
+    """Return the names of what *host* bills for that can't do an agent's work: images, speech, embeddings."""
+    entries = prices.list_prices(host.prices or host.kind)
+    return tuple(sorted({f"{host.name}/{entry.name}" for entry in entries if not can_work(host, entry.name)}))
