@@ -9,7 +9,7 @@ import pytest
 import trio
 from hypothesis import given
 from hypothesis import strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine.core.llm_types import RequestEstimate
 from engine.core.messages import Usage
@@ -265,7 +265,7 @@ async def test_wait_for_room_ends_with_the_limit(autojump_clock: MockClock) -> N
         owner.budget.end = lambda _: scope.cancel()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(owner.budget.open_request, 2, estimate(1.0, 9.0))
-            await trio.testing.wait_all_tasks_blocked()
+            await wait_all_tasks_blocked()
             owner.budget.note_answer(1, Usage(), 9.5)
             await trio.sleep_forever()
     assert owner.budget.exhausted is not None

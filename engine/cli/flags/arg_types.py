@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from argparse import ArgumentTypeError  # pyright: ignore[reportPrivateUsage]  # it has no other name
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path

@@ -200,7 +200,7 @@ def _denial(call_id: CallId, tool: str, settlement: Settlement) -> DeniedCall:
         call_id=call_id,
         tool=tool,
         permission=permission if isinstance(permission, str) else None,
-        pattern=str(patterns[0]) if isinstance(patterns, list) and patterns else None,
+        pattern=str(cast("list[object]", patterns)[0]) if isinstance(patterns, list) and patterns else None,
         why="unattended" if facts.get("denied") == "unattended" else settlement.text,
         allow_with=" ".join(rules) or None,
     )
