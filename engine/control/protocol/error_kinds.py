@@ -187,7 +187,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             code=-32016,
             meaning="The store can't read or write; what was changed may not be durable.",
             retry="later",
-            facts=("is_newer", "durable"),
+            facts=("is_newer", "is_full", "durable"),
             classes=(errors.StoreError, errors.StoreCorrupt, errors.StoreMismatch, errors.JournalCorrupt),
         ),
         ErrorKind(
@@ -217,7 +217,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             kind="config",
             code=-32019,
             meaning="A configured or passed value can't work.",
-            facts=("field", "nearest"),
+            facts=("field", "nearest", "host"),
             classes=(errors.ConfigError, errors.UnknownModel, errors.MissingKey),
         ),
         ErrorKind(

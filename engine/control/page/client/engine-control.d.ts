@@ -55,13 +55,13 @@ export type ErrorData =
   /** Some files are restored; the same request does the rest. */
   | { kind: "undo_incomplete"; retry: RetryAdvice; error?: string; done?: unknown; left?: unknown; }
   /** The store can't read or write; what was changed may not be durable. */
-  | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; durable?: unknown; }
+  | { kind: "store"; retry: RetryAdvice; error?: string; is_newer?: unknown; is_full?: unknown; durable?: unknown; }
   /** The model's host failed. */
   | { kind: "provider"; retry: RetryAdvice; error?: string; retryable?: unknown; status?: unknown; retry_after?: unknown; reset_at?: unknown; time_limit?: unknown; seconds?: unknown; info?: unknown; }
   /** The request was cancelled by `rpc.cancel`. */
   | { kind: "cancelled"; retry: RetryAdvice; error?: string; }
   /** A configured or passed value can't work. */
-  | { kind: "config"; retry: RetryAdvice; error?: string; field?: unknown; nearest?: unknown; }
+  | { kind: "config"; retry: RetryAdvice; error?: string; field?: unknown; nearest?: unknown; host?: unknown; }
   /** A snapshot of the files can't be taken or read. No file was changed. */
   | { kind: "snapshot"; retry: RetryAdvice; error?: string; };
 export type ErrorKind = ErrorData["kind"];
