@@ -268,7 +268,6 @@ class Dialogue(ABC):
                 self._guard.note_silence()
 
     async def _answer(self, line: str) -> None:
-        self._guard.note_answer(trio.current_time())
         question = self._open.first
         request = question.request
         if isinstance(request, RecoveryAsked):
@@ -322,6 +321,8 @@ class Dialogue(ABC):
     async def _recover(self, request: RecoveryAsked, words: str) -> None:
         way = _RECOVERIES.get(words.lower())
         try:
+            if words:
+                self._guard.note_answer(trio.current_time())
             if way is not None:
                 await self.answerable.recover(request.request_id, way)
             elif words:
@@ -348,6 +349,7 @@ class Dialogue(ABC):
 
     def _close(self, question: ShownQuestion) -> None:
         """Remove a question that is being answered; the next one is shown when the event of the answer arrives."""
+        self._guard.note_answer(trio.current_time())
         if self._is_shown and self._open.first is question:
             self._hide()
         self._open.remove(question.id)

@@ -305,6 +305,16 @@ async def test_feedback_follows_e(terminal: Terminal, mock_clock: MockClock) -> 
         assert terminal.answers.given == [("r", Reject(feedback="y"))]
 
 
+async def test_same_question_is_answered_at_once(terminal: Terminal, mock_clock: MockClock) -> None:
+    """Only another question has to be read first."""
+    async with reading(terminal):
+        terminal.ask(permission_asked())
+        for line in ("oops", "d", "e", "use head"):
+            terminal.type(f"{line}\n")
+            await after(mock_clock, 0)
+        assert (terminal.answers.given, terminal.dialogue.messages) == ([("r", Reject(feedback="use head"))], [])
+
+
 async def test_prompt_comes_again_below_other_lines(terminal: Terminal, mock_clock: MockClock) -> None:
     screen = terminal.dialogue.screen
     async with reading(terminal):
