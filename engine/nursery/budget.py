@@ -215,7 +215,9 @@ class Budget:
         limits = self.limits
         if limits.cost and self.cost >= _NOTICE_SHARE * limits.cost:
             self._is_noticed = True
-            self.notify(f"${self.cost:.2f} of ${limits.cost:.2f} spent")
+            # Two digits would show a limit of cents as nothing.
+            digits = 2 if limits.cost >= 1 else 4
+            self.notify(f"${self.cost:.{digits}f} of ${limits.cost:.{digits}f} spent")
         elif limits.tokens and self.usage.total >= _NOTICE_SHARE * limits.tokens:
             self._is_noticed = True
             self.notify(f"{self.usage.total:,} of {limits.tokens:,} tokens used")

@@ -253,7 +253,9 @@ async def test_requests_near_a_limit_go_one_after_the_other(autojump_clock: Mock
             await trio.sleep(0.1)
         with trio.move_on_after(0.5):  # a request that is cancelled while it waits leaves no trace
             await ask(4, 1.0)
-    assert order == ["+1", "-1", "+2", "-2", "+3", "-3"]
+    # Those that wait go in any order, but never two at a time.
+    assert sorted(order[::2]) == ["+1", "+2", "+3"]
+    assert [end.replace("-", "+") for end in order[1::2]] == order[::2]
     assert owner.budget.cost == 6.0
     await owner.budget.open_request(5, estimate(1.0, 9.0))  # it has room, and would wait for ever otherwise
 

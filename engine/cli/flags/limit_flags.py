@@ -34,8 +34,8 @@ def check_prices(models: Iterable[str], config: Config) -> None:
     for model in models:
         if not _has_price(model, config):
             raise ConfigError(
-                f"a limit of cost needs the price of {model}, which is unknown\n"
-                f'Next: in the configuration, per million tokens: models."{model}".prices = {{ input = 1.0, output = 4.0 }}'
+                f"a limit of cost needs the price of {model}, in dollars per million tokens\n"
+                f"Next: engine run -c 'models.\"{model}\".prices={{input=1.0,output=4.0}}'"
             )
 
 
