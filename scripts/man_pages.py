@@ -1,12 +1,9 @@
 """The man pages: engine(1) and engine-run(1) from the table of commands, engine-config(5) from the page about configuration."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
-from typing import cast
-
-import docutils.core  # type: ignore[import-untyped]  # it has no types
-from myst_parser.docutils_ import Parser  # type: ignore[attr-defined]  # it does not list what it exports
 
 from engine.cli.command_table.command_help import usage_line
 from engine.cli.command_table.command_list import COMMANDS
@@ -74,9 +71,11 @@ def configuration_page() -> str:
     """Return engine-config(5), by docutils."""
     # A man page has no other pages to link to.
     text = _RELATIVE_LINK.sub(r"\1", CONFIGURATION.read_text("utf-8"))
+    # By name: docutils has no types that both checkers take.
+    publish: Callable[..., str] = import_module("docutils.core").publish_string
     settings = {"report_level": 5, "output_encoding": "unicode"}
-    page = cast(
-        "str", docutils.core.publish_string(text, parser=Parser(), writer="manpage", settings_overrides=settings)
+    page = publish(
+        text, parser=import_module("myst_parser.docutils_").Parser(), writer="manpage", settings_overrides=settings
     )
     body = page[page.index("\n.sp", page.index('.TH "')) :]
     comments = re.compile(r'^\.\\".*\n', flags=re.MULTILINE)

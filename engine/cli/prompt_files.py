@@ -104,7 +104,11 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
         return PromptTask(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
     if os.path.lexists(f"/{name}"):  # the task begins with a path
         return unchanged
-    untrusted = "" if is_trusted or not folders else f"\n{workspace.project} defines commands, but is not trusted"
+    untrusted = (
+        ""
+        if is_trusted or not folders
+        else f"\n{workspace.project} defines commands, but is not trusted\nNext: engine permissions trust"
+    )
     raise ConfigError(f"unknown command /{name}; {commands.suggest(name)}{untrusted}")
 
 

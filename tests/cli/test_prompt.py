@@ -90,6 +90,7 @@ def test_project_commands_need_trust(engine: Start, project: Path) -> None:
     assert command.wait() == 2
     assert command.output == (
         f"engine run: unknown command /greet; no commands are defined\n{project} defines commands, but is not trusted\n"
+        "Next: engine permissions trust\n"
     )
 
 

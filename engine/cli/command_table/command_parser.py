@@ -26,7 +26,7 @@ class SpecParser(argparse.ArgumentParser):
         self.add_argument("--help", action=_Help, is_long=True)
         for argument in spec.arguments:
             _add_argument(self, argument)
-        sets: dict[str, argparse._MutuallyExclusiveGroup] = {}
+        sets: dict[str, argparse._ActionsContainer] = {}  # pyright: ignore[reportPrivateUsage]  # it has no other name
         for flag in spec.flags:
             if flag.excludes and flag.excludes not in sets:
                 sets[flag.excludes] = self.add_mutually_exclusive_group()

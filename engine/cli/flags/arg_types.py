@@ -1,4 +1,4 @@
-"""What the commands' argument parsers share: types with clear error messages, flags, and a hint for unknown names."""
+"""What the commands' flags share: types with clear error messages, and a hint for unknown names."""
 
 from __future__ import annotations
 
