@@ -69,8 +69,8 @@ def parse_key(text: str) -> Key:
     except ValueError:
         document = None
     parts: list[str] = []
-    while isinstance(document, dict) and len(document) == 1:
-        ((part, document),) = cast("dict[str, object]", document).items()
+    while isinstance(document, dict) and len(table := cast("dict[str, object]", document)) == 1:
+        ((part, document),) = table.items()
         parts.append(part)
     if not parts:
         raise ConfigError(f'{text!r} is no key; write defaults.model, or models."host/model".context')
@@ -109,11 +109,11 @@ def leaves(table: Mapping[str, object], above: Key = ()) -> Iterator[tuple[Key, 
 
 def value_at(table: Mapping[str, object], key: Key) -> object | None:
     """Return the value of *key*; None if it is not set (TOML has no null)."""
-    value: object = table
+    value: object = dict(table)
     for part in key:
         if not isinstance(value, dict):
             return None
-        value = cast("dict[str, object]", value).get(part)
+        value = cast("Mapping[str, object]", value).get(part)
     return value
 
 

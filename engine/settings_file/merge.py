@@ -61,11 +61,11 @@ def _merge_into(below: dict[str, object], above: Mapping[str, object], path: Key
     for name, value in above.items():
         key, old = (*path, name), below.get(name)
         if isinstance(value, dict):
-            table = below[name] = cast("dict[str, object]", old) if isinstance(old, dict) else {}
+            table = below[name] = cast("dict[str, object]", old) if isinstance(old, dict) else dict[str, object]()
             _merge_into(table, cast("dict[str, object]", value), key, is_required=is_required)
         elif is_additive(key) and isinstance(value, list) and isinstance(old, list):
             below[name] = [*cast("list[object]", old), *cast("list[object]", value)]
-        elif is_required and key == _PROFILE and not is_wider(str(old or DEFAULT), str(value)):
+        elif is_required and key == _PROFILE and not is_wider(f"{old or DEFAULT}", f"{value}"):
             continue
         else:
             below[name] = value

@@ -112,7 +112,7 @@ def _judge(key: Key, value: object, below: Mapping[str, object]) -> tuple[str, o
         case ("instructions", *_):
             return _files_inside(value)
         case ("models", name, "same_as"):
-            if name in table_in(below, "models") or info_of(name).price_input is not None:
+            if name in table_in(below, "models") or info_of(name).is_known:
                 return "a project's file can give a name of its own to a model, but not change one", None
             return "", value
         case ("agents", name, *rest):

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import httpx
 import pytest
@@ -117,8 +117,8 @@ class Watcher(threading.Thread):
             self.seqs.append([item.seq])
         elif isinstance(item, Online):
             self.moves.append(item.is_new_server)
-        elif isinstance(item, get_args(Durable)) and item.seq is not None:
-            self.seqs[-1].append(item.seq)
+        elif isinstance(item, get_args(Durable)) and (seq := cast("Durable", item).seq) is not None:
+            self.seqs[-1].append(seq)
 
 
 def test_takeover_refuses_no_connection(engine: Start, runtime: str, tmp_path: Path) -> None:

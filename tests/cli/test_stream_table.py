@@ -79,7 +79,7 @@ class Stream:
 def test_standard_output_is_the_answer(quick: Quick, tmp_path: Path, stdin: Kind, mode: Mode, is_full: bool) -> None:
     place, shift = KINDS.index(stdin), MODES.index(mode)
     # By default one row for each, in which every kind of each stream comes three times.
-    sample = [(KINDS[(place + shift) % 5], KINDS[(place + 2 * shift) % 5])]
+    sample: list[tuple[Kind, Kind]] = [(KINDS[(place + shift) % 5], KINDS[(place + 2 * shift) % 5])]
     for stdout, stderr in itertools.product(KINDS, KINDS) if is_full else sample:
         kinds: tuple[Kind, Kind, Kind] = (stdin, stdout, stderr)
         streams = [Stream(kind, tmp_path, is_input=number == 0) for number, kind in enumerate(kinds)]

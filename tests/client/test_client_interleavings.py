@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import attrs
 import trio
@@ -68,7 +68,7 @@ class Watcher:
     """A stream of a session, read by a task of its own, and what it has shown."""
 
     stream: SessionStream
-    durable: list[tuple[str, int]] = attrs.field(factory=list)
+    durable: list[tuple[str, int | None]] = attrs.field(factory=list)
     begins_with_all: bool = True
     turn_id: str = "none yet"
     asked: list[str] = attrs.field(factory=list)
@@ -83,7 +83,8 @@ class Watcher:
 
     def take(self, item: object) -> None:
         if isinstance(item, get_args(Durable)):
-            self.durable.append((item.session_id, item.seq))
+            event = cast("Durable", item)
+            self.durable.append((event.session_id, event.seq))
         match item:
             case Resync():
                 self.durable, self.begins_with_all = [], False
@@ -101,8 +102,9 @@ class Watcher:
                 shown = self.texts.pop(item.part.id)
                 assert shown == getattr(item.part, "arguments", getattr(item.part, "text", None))
             case _ if isinstance(item, get_args(Delta)):
-                assert item.offset == len(self.texts[item.part_id])
-                self.texts[item.part_id] += item.text
+                delta = cast("Delta", item)
+                assert delta.offset == len(self.texts[delta.part_id])
+                self.texts[delta.part_id] += delta.text
             case _:
                 pass
 
@@ -164,7 +166,7 @@ async def until_idle(session: Session) -> None:
 
 async def check(users: list[User], session: Session) -> None:
     """Wait until every stream has shown everything; compare them with the record, and with each other."""
-    record: list[tuple[str, int]] = []
+    record: list[tuple[str, int | None]] = []
     cursor = session.subscribe(after=0)
     while (event := cursor.try_next()) is not None:
         if isinstance(event, get_args(Durable)):

@@ -313,7 +313,7 @@ async def test_background_job_is_asked_about(project: Path) -> None:
     """What it makes hours later could not be told from what the user makes."""
     if (await choose_backend("bwrap")).backend is None:
         pytest.skip("bubblewrap does not work here")
-    job = {"command": "touch made", "background": True}
+    job: dict[str, object] = {"command": "touch made", "background": True}
     turn = await run(project, job, profile="auto-edit", reply=engine.Once())
     assert [event.permission for event in turn.asked] == ["bash"]
     assert "Denied" in (await run(project, job, profile="auto-edit")).texts[0]

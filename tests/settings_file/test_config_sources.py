@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pytest
@@ -268,7 +268,7 @@ def nested(values: Mapping[str, object]) -> dict[str, object]:
     for name, value in values.items():
         key, table = parse_key(name), document
         for part in key[:-1]:
-            table = table.setdefault(part, {})  # type: ignore[assignment]  # a table
+            table = cast("dict[str, object]", table.setdefault(part, {}))
         table[key[-1]] = value
     return document
 
@@ -381,3 +381,13 @@ def test_errors_of_a_merged_value_name_its_source(machine: Machine) -> None:
         machine.load().config()
     document = parse_document(b"[compaction]\ntail = 1", "x.toml")
     assert json.dumps(document.values) == '{"compaction": {"tail": 1}}'
+
+
+@pytest.mark.parametrize(("name", "is_kept"), [("ollama/ours", True), ("anthropic/claude-sonnet-4-5", False)])
+def test_project_names_models_of_its_own_only(name: str, is_kept: bool) -> None:
+    values: dict[str, object] = {"models": {name: {"same_as": "ollama/llama3.2"}}}
+    restricted, ignored = restrict_document(ConfigDocument("project", "project", values), {})
+    assert restricted.values == (values if is_kept else {})
+    assert [key.reason for key in ignored] == (
+        [] if is_kept else ["a project's file can give a name of its own to a model, but not change one"]
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
@@ -54,17 +55,18 @@ def test_changes_leave_comments_and_other_keys(changes: list[tuple[str, object]]
 
 def put(table: dict[str, object], key: Key, value: object) -> None:
     for part in key[:-1]:
-        table = table.setdefault(part, {})  # type: ignore[assignment]  # a table
+        table = cast("dict[str, object]", table.setdefault(part, {}))
     table[key[-1]] = value
 
 
 def drop(table: dict[str, object], key: Key) -> None:
-    inner = table[key[0]]
+    first = next(iter(key))
+    inner = table[first]
     if len(key) > 1:
         assert isinstance(inner, dict)
         drop(inner, key[1:])
     if len(key) == 1 or not inner:
-        del table[key[0]]
+        del table[first]
 
 
 def test_comment_of_a_changed_value_stays() -> None:

@@ -84,7 +84,7 @@ def _list(args: argparse.Namespace) -> int:
     if not every:
         return print_text("No keys.\nNext: engine auth add HOST\n")
     width = max(map(len, every))
-    lines = []
+    lines: list[str] = []
     for name, each in every.items():
         if isinstance(each, ConfigError):
             notes = [str(each).splitlines()[0]]
@@ -114,7 +114,10 @@ def _test(args: argparse.Namespace) -> int:
     results = trio.run(_test_all, hosts, config)
     for name in hosts:
         works, text = results[name]
-        (print_text if works else lambda line: print_error(line.rstrip("\n")))(escape_control_chars(text) + "\n")
+        if works:
+            print_text(f"{escape_control_chars(text)}\n")
+        else:
+            print_error(escape_control_chars(text))
     return DONE if all(works for works, _ in results.values()) else FAILED
 
 

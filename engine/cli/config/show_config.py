@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags.config_flags import config_sources, config_warnings
@@ -89,9 +89,9 @@ def toml_value(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "not set"}[value]
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(toml_value, value))}]"
+        return f"[{', '.join(map(toml_value, cast('list[object]', value)))}]"
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{format_key((name,))} = {toml_value(each)}' for name, each in value.items())} }}"
+        return f"{{ {', '.join(f'{format_key((name,))} = {toml_value(each)}' for name, each in cast('dict[str, object]', value).items())} }}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (str, int, float)) else str(value)
 
 
@@ -99,7 +99,9 @@ def _settings(merged: MergedConfig) -> Iterator[Key]:
     """Yield the keys whose value differs from the default."""
     for key, value in leaves(merged.values):
         default = default_of(key)
-        if key != (VERSION_KEY,) and value != (list(default) if isinstance(default, tuple) else default):
+        if key != (VERSION_KEY,) and value != (
+            list(cast("tuple[object, ...]", default)) if isinstance(default, tuple) else default
+        ):
             yield key
 
 
@@ -154,7 +156,7 @@ def _explain(args: argparse.Namespace) -> int:
 def describe_key(key: Key) -> str:
     """Return what a key does; empty if nothing describes it."""
     name = key[-1] if len(key) > 1 else ""
-    for kind in _DOCUMENTED.get(key[0], ()):
+    for kind in _DOCUMENTED.get("".join(key[:1]), ()):
         text = inspect.getdoc(kind) or ""
         match = re.search(rf"^    {re.escape(name)}: (.*?)(?=^    \S|\Z)", text, re.MULTILINE | re.DOTALL)
         if match:
@@ -181,13 +183,14 @@ def _files(sources: ConfigSources, root: str) -> list[tuple[Kind, Path]]:
     files: list[tuple[Kind, Path]] = [("required", sources.system / REQUIRED_FILE)]
     if sources.profile_file:
         files.append(("profile file", user.parent / PROFILES / f"{sources.profile_file}.toml"))
-    files += [("project", Path(path)) for path in reversed(own)]
-    return [*files, ("user", user), ("system", sources.system / SYSTEM_FILE)]
+    files.extend(("project", Path(path)) for path in reversed(own))
+    files.extend((("user", user), ("system", sources.system / SYSTEM_FILE)))
+    return files
 
 
 def _path(args: argparse.Namespace) -> int:
     sources, root, trusted = _places(args)
-    lines = []
+    lines: list[str] = []
     for kind, path in _files(sources, root):
         state = "" if path.is_file() else "  (missing)"
         if kind == "project" and not state and not trusted:

@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import cast
 
 import attrs
 
@@ -64,6 +65,6 @@ def _without_hidden(value: object) -> object:
     if isinstance(value, dict):
         return {
             name: "[hidden]" if name in _HIDDEN else _without_hidden(each)
-            for name, each in value.items()  # pyright: ignore[reportUnknownVariableType]  # of a TOML document
+            for name, each in cast("dict[str, object]", value).items()
         }
     return value

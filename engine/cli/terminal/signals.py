@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Generator, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Final, NoReturn
 
 from engine.cli.terminal.keyboard import restore_terminals
@@ -24,11 +25,15 @@ def termination_signals() -> Sequence[signal.Signals]:
     return active or [signal.SIGTERM]
 
 
+def _note_continued(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # a handler of signals gets both
+    note_continued()
+
+
 @contextmanager
 def continue_noted() -> Generator[None]:
     """Let the engine know in the block when this process has been stopped: that is no fault of any code."""
     # Not a receiver of trio's: what blocked would be reported before its task runs.
-    before = signal.signal(signal.SIGCONT, lambda *_: note_continued())
+    before = signal.signal(signal.SIGCONT, _note_continued)
     try:
         yield
     finally:

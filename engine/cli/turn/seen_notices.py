@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -50,4 +50,5 @@ class SeenNotices:
             texts: object = json.loads(self._file.read_bytes())
         except (OSError, ValueError):
             return []
-        return [text for text in texts if isinstance(text, str)] if isinstance(texts, list) else []
+        known = cast("list[object]", texts) if isinstance(texts, list) else []
+        return [text for text in known if isinstance(text, str)]

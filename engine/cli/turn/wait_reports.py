@@ -24,7 +24,7 @@ class WaitReports:
     """
 
     _show: Callable[[], None]
-    _has_status: bool = attrs.field(kw_only=True)
+    _has_status: bool = attrs.field(kw_only=True, alias="has_status")
     state: WaitState = attrs.field(factory=WaitState)
     _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 import pyte
+import pyte.modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -175,7 +175,7 @@ class _NoSuchName(trio.abc.HostnameResolver):
     async def getaddrinfo(self, *_: object, **__: object) -> NoReturn:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    async def getnameinfo(self, *_: object) -> NoReturn:
+    async def getnameinfo(self, sockaddr: object, flags: int) -> NoReturn:
         raise AssertionError
 
 
