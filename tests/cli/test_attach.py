@@ -46,18 +46,16 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     assert first.wait() == 0
     assert "detached: the turn goes on" in first.output
     second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
-    second.read_until("waits for an answer")
     second.read_until("[y] Yes, once")
-    second.read_until("  Answer: ")
     third = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
-    third.read_until("  Answer: ")
-    second.type("y\n")
+    third.read_until("[y] Yes, once")
+    second.type("\ty")
     third.read_until("· Allowed once: bash touch there; by terminal; asked by the rule 'ask * *'")
     # It joined a turn that ran, and does not know how long.
     second.read_until("Done · 2 requests")
-    second.type("\x03")
+    second.type("\x04")
     assert second.wait() == 0
-    assert "detached" in second.output
+    assert "Detached. Next: engine attach ses_" in second.output
 
 
 @pytest.mark.slow
@@ -66,21 +64,21 @@ def test_message_after_a_killed_server_begins_a_turn(engine: Start, server: Comm
     prompt.read_until("I'll run it.")
     session_id = re.findall(r"ses_\w+", prompt.output)[0]
     working = engine("attach", session_id, terminal=True, XDG_RUNTIME_DIR=runtime)
-    working.read_until("running")
+    working.read_until("● bash sleep 60")
     server.send(signal.SIGKILL)
     server.wait()
     successor = engine("serve", XDG_RUNTIME_DIR=runtime)
     successor.read_until("Ctrl-C ends it")
-    working.read_until("its turn was interrupted")
+    working.read_until("turn was interrupted")
     resumed = engine("attach", session_id, "--resume", XDG_RUNTIME_DIR=runtime)
     assert resumed.wait() == 0
     assert "was interrupted; " in resumed.output
     assert "Interrupted: the engine's process ended while this turn was running." in resumed.output
     assert "All done." in resumed.output
     working.read_until("All done.")
-    working.type("go on\n")
+    working.type("go on\r")
     working.read_until("Done in")
-    assert "not sent" not in working.output
+    assert "Not sent" not in working.output
     assert "the engine's process ended" in working.output
 
 
@@ -104,12 +102,12 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     assert nothing.wait() == 1
     assert "has no parked turn" in nothing.output
     assert "\nNext: engine attach" in nothing.output
-    # The end of the server is shown, and Ctrl-C still leaves.
+    # The end of the server is shown, and Ctrl-D still leaves.
     watching = engine("attach", session_id, terminal=True, XDG_RUNTIME_DIR=runtime)
-    watching.read_until("is idle")
+    watching.read_until("Ready")
     server.send(signal.SIGTERM)
-    watching.read_until("the connection is lost; trying again")
-    watching.type("\x03")
+    watching.read_until("The connection is lost; trying again.")
+    watching.type("\x04")
     assert watching.wait() == 0
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
@@ -18,10 +18,24 @@ from engine.cli.chat.effects import (
 )
 from engine.cli.chat.machine import ChatEvent
 from engine.cli.turn.interactive import Answerable
-from engine.core.errors import RequestNotFound
+from engine.core.errors import EngineError, RequestNotFound
+from engine.core.ids import InputId
 from engine.journal.state import SessionState
 
 SessionEffect: TypeAlias = Send | TakeBack | CancelTurn | SkipWait | Answering
+
+
+class SendFailure(EngineError):
+    """A prompt could not be sent.
+
+    Attributes:
+        removed: waiting input that was removed for it already.
+    """
+
+    def __init__(self, message: str, removed: Sequence[InputId]) -> None:
+        """Make it."""
+        super().__init__(message)
+        self.removed = tuple(removed)
 
 
 class ChatClient(Protocol):

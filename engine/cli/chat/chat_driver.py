@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from engine.cli.chat import effects as do
-from engine.cli.chat.chat_client import ChatClient, SessionEffect
+from engine.cli.chat.chat_client import ChatClient, SendFailure, SessionEffect
 from engine.cli.chat.chat_drafts import ChatDrafts
 from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
 from engine.cli.chat.external_editor import EditFailure, edit_text
@@ -68,6 +68,7 @@ class ChatDriver(ABC):
         self._typed = trio.Event()
         self._saved_draft = ""
         self._code: int | None = None
+        self._failure: EngineError | None = None
         self._leaving = trio.CancelScope()
         self.change: NextSession | None = None
 
@@ -122,6 +123,8 @@ class ChatDriver(ABC):
                 nursery.cancel_scope.cancel(reason="the chat is over")
         finally:
             self.restore()
+        if self._failure is not None:
+            raise self._failure
         return self._code or DONE
 
     def leave(self, nursery: trio.Nursery, code: int) -> None:
@@ -154,7 +157,11 @@ class ChatDriver(ABC):
         self.note_typed()
 
     async def _watch_session(self, nursery: trio.Nursery) -> None:
-        await self._client.watch(self._take_event)
+        try:
+            await self._client.watch(self._take_event)
+        except EngineError as error:
+            # Raised outside of the nurseries, which would put it into a group.
+            self._failure = error
         self.leave(nursery, DONE)
 
     def _take_event(self, event: ChatEvent) -> None:
@@ -196,7 +203,8 @@ class ChatDriver(ABC):
         except RequestNotFound:
             return  # it was answered elsewhere a moment ago
         except EngineError as error:
-            failure = do.EffectFailure(effect, str(error), is_turn_over=isinstance(error, TurnOver))
+            removed = error.removed if isinstance(error, SendFailure) else ()
+            failure = do.EffectFailure(effect, str(error), isinstance(error, TurnOver), removed)
             self.apply(self._machine.handle_failure(failure))
 
     async def _run_command(self, effect: do.RunCommand, nursery: trio.Nursery) -> None:

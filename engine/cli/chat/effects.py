@@ -145,8 +145,10 @@ class EffectFailure:
         effect: what.
         message: why, for the user.
         is_turn_over: the turn has just ended.
+        removed: waiting input that was removed for a prompt already.
     """
 
     effect: Effect
     message: str
     is_turn_over: bool = False
+    removed: tuple[InputId, ...] = ()

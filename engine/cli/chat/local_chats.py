@@ -2,42 +2,29 @@
 
 from __future__ import annotations
 
-import secrets
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Final, assert_never
+from typing import assert_never
 
 import attrs
 
 from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
-from engine.cli.chat.chat_driver import ChatDriver, ChatParts
+from engine.cli.chat.chat_driver import ChatDriver
 from engine.cli.chat.command_result import NextSession
-from engine.cli.chat.line_driver import LineDriver
-from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.local_client import LocalClient
-from engine.cli.chat.machine import ChatMachine
-from engine.cli.chat.question_queue import QuestionQueue
-from engine.cli.chat.screen_driver import ScreenDriver
+from engine.cli.chat.new_driver import ChatSource, new_driver
 from engine.cli.chat.session_commands import SessionCommands
-from engine.cli.chat.status_facts import StatusFacts
-from engine.cli.chat.styles import Painter
 from engine.cli.chat.terminal_mode import RawTerminal
-from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.terminal.colours import ColourChoice
-from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import leave_at_once
 from engine.cli.terminal.standard_streams import print_error
-from engine.cli.terminal.terminal_text import ASCII, escape_control_chars, symbols_for
-from engine.cli.text.styled_text import Style
+from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import EngineError
 from engine.core.version import __version__
 from engine.session.engine import Engine
 from engine.session.session import Session
 from engine.store.store_protocols import FullStore
-
-_ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
 
 
 @attrs.frozen(kw_only=True)
@@ -90,33 +77,20 @@ class LocalChats:
                 print_error(f"engine chat: {escape_control_chars(str(error))}")
 
     def _driver(self, session: Session) -> ChatDriver:
-        is_accessible = self._terminal is None
-        output = Output.to(sys.stdout, "never" if is_accessible else self._setup.colour)
-        symbols = ASCII if is_accessible else symbols_for(output.encoding)
-        view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible)
-        facts = StatusFacts(default_profile=self._setup.profile, model=session.state.model)
-        machine = ChatMachine(
-            view,
-            facts,
-            QuestionQueue(symbols, is_accessible),
-            lambda: f"input_{secrets.token_hex(8)}",
-            is_accessible=is_accessible,
-        )
         client = LocalClient(self._engine, session)
         cwd = session.state.context.cwd
-        parts = ChatParts(
-            machine=machine,
-            client=client,
-            output=output,
-            commands=SessionCommands(self._engine, session, self._store, self._setup.config),
-            drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
-            leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
+        return new_driver(
+            self._terminal,
+            ChatSource(
+                client=client,
+                commands=SessionCommands(self._engine, session, self._store, self._setup.config),
+                drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
+                leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
+                heading=f"engine {__version__} in {cwd} (/help)",
+                profile=self._setup.profile,
+            ),
+            self._setup.colour,
         )
-        driver = LineDriver(parts, LineInput(0)) if self._terminal is None else ScreenDriver(parts, self._terminal)
-        if is_accessible:
-            driver.print_lines([_ACCESSIBLE])
-        driver.print_lines([view.painter.text(f"engine {__version__} in {cwd} (/help)", Style.DIM)])
-        return driver
 
     async def _change(self, session: Session, change: NextSession) -> Session:
         """Return the session to continue with. A checkpoint. Raises `EngineError`."""

@@ -33,7 +33,15 @@ HISTORY: Final = "history"
 # What Shift+Tab goes through; never the one that allows everything.
 _PROFILES: Final = ("ask", "auto-edit", "read-only")
 
-ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync
+
+@attrs.frozen
+class Remark:
+    """Something to be told that is no event of the session: of the connection, say."""
+
+    text: str
+
+
+ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync | Remark
 
 
 @attrs.define(eq=False)
@@ -113,6 +121,8 @@ class ChatMachine:
 
     def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
         """Handle an event of the session."""
+        if isinstance(event, Remark):
+            return [self._note(event.text)]
         lines = self._resync(event) if isinstance(event, Resync) else self._event(event)
         shown, typed = self.questions.show_next(now, has_draft=bool(self.composer.buffer.text))
         self.composer.type(typed)
@@ -319,7 +329,7 @@ class ChatMachine:
         return do.SendPrompt(input_id, self.outbox.merge(input_id, text).parts)
 
     def _unsent(self, effect: do.Send, failure: do.EffectFailure) -> list[do.Effect]:
-        message = self.outbox.fail(effect.input_id)
+        message = self.outbox.fail(effect.input_id, failure.removed)
         if message is None:
             return []
         if self.composer.is_empty:

@@ -84,8 +84,13 @@ class Outbox:
         self._messages[input_id] = prompt
         return prompt
 
-    def fail(self, input_id: InputId) -> OutgoingMessage | None:
-        """Note that a message could not be sent; return it, as far as it is only here. None: there is no such message."""
+    def fail(self, input_id: InputId, removed: Iterable[InputId] = ()) -> OutgoingMessage | None:
+        """Note that a message could not be sent; return it, as far as it is only here. None: there is no such message.
+
+        *removed*: parts of it that the session has removed, even if it has not said so yet.
+        """
+        for part_id in removed:
+            self._take_part(part_id, is_delivered=False)
         message = self._messages.get(input_id)
         if message is None or message.state != "sending":
             return None

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, final
 
-import trio
-
-from engine.cli.chat.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
 from engine.cli.chat.command_result import CommandResult, NextSession, printed
-from engine.cli.chat.help_text import help_lines
 from engine.cli.chat.picker import PickerItem, PickerRequest
-from engine.cli.chat.slash_commands import COMMANDS
+from engine.cli.chat.state_commands import CommandHandler, StateCommands, file_lines
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
 from engine.core.errors import ConfigError, NothingToUndo
-from engine.core.messages import AssistantMessage
 from engine.export.format_cost import format_cost
+from engine.journal.state import SessionState
 from engine.permission.rules.profiles import PROFILES
 from engine.session.engine import Engine
 from engine.session.session import Session
 from engine.store.store_protocols import FullStore, SessionQuery
 
 _MAX_SESSIONS: Final = 1_000
-_Handler = Callable[[str], Awaitable[CommandResult]]
 
 
 @final
-class SessionCommands:
+class SessionCommands(StateCommands):
     """Runs the commands of one chat."""
 
     def __init__(self, engine: Engine, session: Session, store: FullStore, config: Config) -> None:
@@ -38,13 +33,19 @@ class SessionCommands:
         self._session = session
         self._store = store
         self._config = config
-        self._handlers: Mapping[str, _Handler] = {
-            "help": self._help,
+        super().__init__()
+
+    @property
+    def state(self) -> SessionState:
+        """The session's state."""
+        return self._session.state
+
+    def changes(self) -> Mapping[str, CommandHandler]:
+        """Return what changes the session, and what only its engine knows."""
+        return {
             "model": self._model,
             "profile": self._profile,
-            "status": self._status,
             "context": self._context,
-            "cost": self._cost,
             "compact": self._compact,
             "diff": self._diff,
             "undo": self._undo,
@@ -55,39 +56,7 @@ class SessionCommands:
             "rename": self._rename,
             "jobs": self._jobs,
             "queue": self._queue,
-            "copy": self._copy,
-            "quit": self._quit,
         }
-
-    async def run(self, name: str, argument: str) -> CommandResult:
-        """Run a command. Always a checkpoint. Raises `EngineError`."""
-        await trio.lowlevel.checkpoint()
-        return await self._handlers[name](argument)
-
-    # -- the chat ------------------------------------------------------------------------------
-
-    async def _help(self, argument: str) -> CommandResult:
-        del argument
-        return CommandResult(lines=help_lines(COMMANDS))
-
-    async def _quit(self, argument: str) -> CommandResult:
-        del argument
-        return CommandResult(leaves=True)
-
-    async def _copy(self, argument: str) -> CommandResult:
-        answers = [m.text for m in self._session.state.transcript if isinstance(m, AssistantMessage) and m.text]
-        if not answers:
-            return printed("There is no answer to copy.")
-        text, words = answers[-1], argument.split()
-        if words[:1] == ["code"]:
-            blocks = code_blocks(text)
-            number = int(words[1]) if len(words) > 1 and words[1].isdigit() else 1
-            if not 0 < number <= len(blocks):
-                return printed(f"The last answer has {len(blocks)} code blocks.")
-            text = blocks[number - 1]
-        if len(text.encode(errors="replace")) > MAX_COPIED_BYTES:
-            return printed("That is too long for the terminal's clipboard.")
-        return CommandResult(lines=("Sent to the terminal's clipboard.",), raw=copy_sequence(text, os.environ))
 
     # -- the session -----------------------------------------------------------------------------
 
@@ -117,36 +86,9 @@ class SessionCommands:
         await self._session.rename(argument)
         return printed("Renamed.")
 
-    async def _status(self, argument: str) -> CommandResult:
-        del argument
-        state = self._session.state
-        rows = [
-            ("session", state.session_id),
-            ("title", state.title or "(none)"),
-            ("folder", state.context.cwd),
-            ("agent", state.agent or "(default)"),
-            ("model", state.model),
-            ("turns", str(state.turns)),
-            ("tokens", f"{state.usage.total:,}"),
-            ("cost", format_cost(state.cost)),
-        ]
-        return CommandResult(lines=tuple(f"  {name:<8} {escape_on_one_line(value)}" for name, value in rows))
-
     async def _context(self, argument: str) -> CommandResult:
         del argument
         return printed(escape_control_chars(self._session.context.report().as_text()))
-
-    async def _cost(self, argument: str) -> CommandResult:
-        del argument
-        state, usage = self._session.state, self._session.state.usage
-        rows = [
-            ("input", f"{usage.input:,}"),
-            ("from the cache", f"{usage.cache_read:,}"),
-            ("into the cache", f"{usage.cache_write:,}"),
-            ("output", f"{usage.output:,}"),
-            ("cost", format_cost(state.cost)),
-        ]
-        return CommandResult(lines=tuple(f"  {name:<14} {value:>12}" for name, value in rows))
 
     async def _compact(self, argument: str) -> CommandResult:
         await self._session.context.compact(argument)
@@ -186,14 +128,14 @@ class SessionCommands:
 
     async def _undo(self, argument: str) -> CommandResult:
         undone = await self._session.files.undo(force=argument == "force")
-        lines = [*_files("Restored", undone.files), *_files("No snapshot, left as it is", undone.left)]
+        lines = [*file_lines("Restored", undone.files), *file_lines("No snapshot, left as it is", undone.left)]
         lines += [f"No file was changed: {undone.note}"] if undone.note else []
         lines += [one_line(remark, 1_000) for remark in undone.remarks]
         return CommandResult(lines=("Undone. The prompt is in the composer.", *lines), draft=undone.prompt)
 
     async def _redo(self, argument: str) -> CommandResult:
         redone = await self._session.files.redo(force=argument == "force")
-        return CommandResult(lines=("Redone.", *_files("Changed", redone.files)))
+        return CommandResult(lines=("Redone.", *file_lines("Changed", redone.files)))
 
     # -- other sessions --------------------------------------------------------------------------
 
@@ -220,7 +162,3 @@ class SessionCommands:
     async def _fork(self, argument: str) -> CommandResult:
         del argument
         return CommandResult(change=NextSession("fork", self._session.id))
-
-
-def _files(what: str, files: Sequence[str]) -> list[str]:
-    return [f"{what}: {escape_on_one_line(file)}" for file in files]

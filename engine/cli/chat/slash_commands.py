@@ -58,6 +58,9 @@ COMMANDS: Final = (
     SlashCommand("quit", "leave the chat"),
 )
 
+# These need no session.
+HANDLED_BY_THE_CHAT: Final = frozenset({"cancel", "later", "answer", "editor", "redraw"})
+
 
 def is_command_line(text: str) -> bool:
     """Return whether *text* is a command and no message."""

@@ -34,6 +34,7 @@ class RunningCall:
     arguments: str
     depth: int
     started: float | None = None
+    is_running: bool = False
     last_output: str = ""
 
 
@@ -56,7 +57,7 @@ class TranscriptView:
     _shown_parts: set[PartId] = attrs.field(factory=set[PartId], init=False)
     _calls: dict[CallId, RunningCall] = attrs.field(factory=dict[CallId, RunningCall], init=False)
     _reasoning_since: float | None = attrs.field(default=None, init=False)
-    _turn_started: float = attrs.field(default=0.0, init=False)
+    _turn_started: float | None = attrs.field(default=None, init=False)
     _tally: Tally = attrs.field(factory=Tally, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -105,20 +106,21 @@ class TranscriptView:
 
     def running_rows(self, now: float) -> Iterator[str]:
         """Yield a row for each running call. *now* is in seconds since the epoch, as in events."""
-        running = [call for call in self._calls.values() if call.started is not None]
+        running = [call for call in self._calls.values() if call.is_running]
         for call in running[:MAX_RUNNING_ROWS]:
-            seconds = max(0, int(now - (call.started or now)))
+            # Of one that began before this was attached, nobody knows how long it has run.
+            seconds = "" if call.started is None else f" {self.symbols.note} {max(0, int(now - call.started))} s"
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
             output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
             head = f"{'  ' * call.depth}{self.symbols.running} {escape_control_chars(call.tool)} {what}"
-            yield f"{head} {self.symbols.note} {seconds} s{output}"
+            yield f"{head}{seconds}{output}"
         if len(running) > MAX_RUNNING_ROWS:
             yield f"+{len(running) - MAX_RUNNING_ROWS} more"
 
     @property
     def has_running_calls(self) -> bool:
         """Whether a call's body runs."""
-        return any(call.started is not None for call in self._calls.values())
+        return any(call.is_running for call in self._calls.values())
 
     # -- the beginning -------------------------------------------------------------------------
 
@@ -230,9 +232,12 @@ class TranscriptView:
                 lines += map(self.painter.line, self._text.feed(part.text))
                 self._text_part = part.part_id
                 self._shown_parts.add(part.part_id)
+                if part.part is not None:
+                    lines += self._end_text()
         for call in step.calls:
             if call.state not in {"settled", "delivered"}:
-                self._calls[call.call_id] = RunningCall(call.tool, call.arguments, 0)
+                is_running = call.state == "running"
+                self._calls[call.call_id] = RunningCall(call.tool, call.arguments, 0, is_running=is_running)
         return lines
 
     # -- calls and turns ---------------------------------------------------------------------------
@@ -250,7 +255,7 @@ class TranscriptView:
             case ev.CallQueued():
                 call.tool, call.arguments = event.tool, event.arguments
             case ev.CallStarted():
-                call.started = event.time
+                call.started, call.is_running = event.time, True
             case ev.CallProgress():
                 lines = (event.message or event.output).strip().splitlines()
                 call.last_output = escape_control_chars(lines[-1]).strip() if lines else call.last_output
@@ -263,7 +268,8 @@ class TranscriptView:
         if result.stop_reason == "aborted":
             line = f"Cancelled: {self._tally.states or 'no tool call was open'}"
         else:
-            line = closing_line(result, self._tally, max(0.0, event.time - self._turn_started))
+            seconds = None if self._turn_started is None else max(0.0, event.time - self._turn_started)
+            line = closing_line(result, self._tally, seconds)
         return [self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
 
 

@@ -244,7 +244,7 @@ ATTACH: Final = CommandSpec(
     help=summary("attach"),
     description="Watch a session of a server, answer its questions, and talk to it: a line that you type is a prompt, or goes to "
     "the running turn. Ctrl-C detaches; the turn goes on.",
-    run="engine.cli.attach:main",
+    run="engine.cli.chat.attach:main",
     arguments=(
         Argument(
             name="session",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +13,11 @@ from typing import Final
 
 import trio
 
+from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
+from engine.cli.chat.new_driver import ChatSource, new_driver
+from engine.cli.chat.remote_client import RemoteClient
+from engine.cli.chat.remote_commands import RemoteCommands
+from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.keyboard import Keyboard
@@ -33,6 +40,7 @@ from engine.core.errors import (
     TurnParked,
     Unauthorized,
 )
+from engine.core.version import __version__
 
 _NAME: Final = "terminal"
 _MOST_LISTED: Final = 200
@@ -70,6 +78,8 @@ async def _attach(args: argparse.Namespace) -> int:
         session = await _session(client, args)
         if args.cancel:
             return await _cancel(session)
+        if args.prompt is None and _has_screen() and (terminal := RawTerminal.open()) is not None:
+            return await _chat(client, session, terminal, resumes=args.resume)
         keyboard = Keyboard.open()
         try:
             with trio.open_signal_receiver(*termination_signals()) as signals:
@@ -81,6 +91,41 @@ async def _attach(args: argparse.Namespace) -> int:
         finally:
             if keyboard is not None:
                 keyboard.close()
+
+
+def _has_screen() -> bool:
+    """Return whether the session is shown as a chat; else in lines."""
+    streams = (sys.stdin, sys.stdout)
+    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in {
+        None,
+        "dumb",
+    }
+
+
+async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *, resumes: bool) -> int:
+    """Chat with a session of the server; return the exit code. A checkpoint. Raises what the server refuses."""
+    head = await session.head()
+    source = ChatSource(
+        client=RemoteClient(client, session, resumes=resumes),
+        commands=RemoteCommands(client, session),
+        drafts=ChatDrafts(default_folder(), "", session.id),
+        leave_at_once=_leave_at_once,
+        heading=f"engine {__version__}, session {session.id} of a server (/help; Ctrl+D detaches)",
+        profile=head.profile,
+    )
+    try:
+        with trio.open_signal_receiver(*termination_signals(), signal.SIGWINCH, signal.SIGCONT) as signals:
+            code = await new_driver(terminal, source, "auto").run(signals)
+    finally:
+        terminal.close()
+    print_error(f"Detached. Next: engine attach {session.id}")
+    return code
+
+
+async def _leave_at_once(number: int) -> None:
+    """Leave without waiting for anything. Never returns; a checkpoint in name only."""
+    await trio.lowlevel.checkpoint()
+    os._exit(128 + number)
 
 
 async def _session(client: Client, args: argparse.Namespace) -> RemoteSession:

@@ -1,0 +1,78 @@
+"""Makes the driver of a chat: on the screen, or in lines."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.chat_client import ChatClient
+from engine.cli.chat.chat_drafts import ChatDrafts
+from engine.cli.chat.chat_driver import ChatDriver, ChatParts
+from engine.cli.chat.line_driver import LineDriver
+from engine.cli.chat.line_input import LineInput
+from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.question_queue import QuestionQueue
+from engine.cli.chat.screen_driver import ScreenDriver
+from engine.cli.chat.state_commands import StateCommands
+from engine.cli.chat.status_facts import StatusFacts
+from engine.cli.chat.styles import Painter
+from engine.cli.chat.terminal_mode import RawTerminal
+from engine.cli.chat.transcript_view import TranscriptView
+from engine.cli.terminal.colours import ColourChoice
+from engine.cli.terminal.output import Output
+from engine.cli.terminal.terminal_text import ASCII, symbols_for
+from engine.cli.text.styled_text import Style
+
+_ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
+
+
+@attrs.frozen(kw_only=True)
+class ChatSource:
+    """What a chat is about.
+
+    Attributes:
+        client: the session.
+        commands: its slash commands.
+        drafts: where its draft is saved.
+        leave_at_once: ends the process without saving.
+        heading: the first line.
+        profile: the permission profile of a session that has none of its own.
+    """
+
+    client: ChatClient
+    commands: StateCommands
+    drafts: ChatDrafts
+    leave_at_once: Callable[[int], Awaitable[object]]
+    heading: str
+    profile: str = ""
+
+
+def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourChoice) -> ChatDriver:
+    """Return a driver for a chat on *terminal*; None: in lines."""
+    is_accessible = terminal is None
+    output = Output.to(sys.stdout, "never" if is_accessible else colour)
+    symbols = ASCII if is_accessible else symbols_for(output.encoding)
+    view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible)
+    machine = ChatMachine(
+        view,
+        StatusFacts(default_profile=source.profile, model=source.client.state.model),
+        QuestionQueue(symbols, is_accessible),
+        lambda: f"input_{secrets.token_hex(8)}",
+        is_accessible=is_accessible,
+        commands=source.commands.available,
+    )
+    parts = ChatParts(
+        machine=machine,
+        client=source.client,
+        output=output,
+        commands=source.commands,
+        drafts=source.drafts,
+        leave_at_once=source.leave_at_once,
+    )
+    driver = LineDriver(parts, LineInput(0)) if terminal is None else ScreenDriver(parts, terminal)
+    driver.print_lines([*([_ACCESSIBLE] if is_accessible else []), view.painter.text(source.heading, Style.DIM)])
+    return driver

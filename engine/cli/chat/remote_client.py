@@ -1,0 +1,139 @@
+"""A session of a server, as the chat uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast, final
+
+import trio
+
+from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
+from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine import ChatEvent, Remark
+from engine.client.control_client import Client
+from engine.client.remote_session import RemoteSession
+from engine.client.session_stream import StreamItem
+from engine.client.watch_items import Offline, Online
+from engine.control.protocol.session_methods import SessionHead
+from engine.control.protocol.turn_methods import QueueRemoveResult
+from engine.control.protocol.wire_converter import Elided
+from engine.core import events as ev
+from engine.core.errors import EngineError, SessionBusy
+from engine.core.ids import InputId
+from engine.journal.codec import Unknown
+from engine.journal.state import SessionState, Waiting
+
+_INTERRUPTED = "Its turn was interrupted, as no engine runs it. Your next message ends it and begins a new one."
+_PARKED = "Its turn waits for an answer, and no engine runs it. Next: engine attach --resume"
+
+
+@final
+class RemoteClient:
+    """Talks to a session of a server. Leaving it ends nothing: the turn goes on."""
+
+    def __init__(self, client: Client, session: RemoteSession, *, resumes: bool = False) -> None:
+        """Make it. *resumes*: go on with the turn that waits for an answer."""
+        self.session = session
+        self._client = client
+        self._resumes = resumes
+        self._is_parked = False
+        self._has_unknown = False
+        self._changed = trio.Event()
+
+    @property
+    def state(self) -> SessionState:
+        """What is true of the session now, as far as it is known."""
+        return self.session.state or SessionState(session_id=self.session.id)
+
+    async def watch(self, deliver: Callable[[ChatEvent], None]) -> None:
+        """Deliver what is true now, and then every event. Runs until cancelled. Raises what the server refuses."""
+        async with self.session.watch() as stream:
+            if self._resumes:
+                await self.session.resume()
+            async for item in stream:
+                if (event := self._event_of(item)) is not None:
+                    deliver(event)
+                self._changed.set()
+                self._changed = trio.Event()
+
+    async def perform(self, effect: SessionEffect) -> None:
+        """Do what the user wants of the session. A checkpoint. Raises `EngineError`."""
+        session = self.session
+        match effect:
+            case SendPrompt():
+                await self._prompt(effect)
+            case SendSteer() if self._is_parked:
+                await session.prompt(effect.text, key=effect.input_id)
+            case SendSteer():
+                await session.turn(effect.turn_id).steer(effect.text, key=effect.input_id)
+            case SendQueued():
+                await session.queue(effect.text, key=effect.input_id)
+            case TakeBack():
+                await self._remove(effect.input_id)
+            case CancelTurn():
+                await session.turn(effect.turn_id).cancel()
+            case SkipWait():
+                await session.turn(effect.turn_id).skip_wait()
+            case _:
+                await give_answer(session, effect)
+
+    async def idle(self) -> None:
+        """Wait until no turn runs, or one waits for an answer. Always a checkpoint."""
+        await trio.lowlevel.checkpoint()
+        while self.state.turn is not None and not isinstance(self.state.status, Waiting):
+            await self._changed.wait()
+
+    async def leave(self) -> None:
+        """Do nothing: the turn goes on. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+
+    async def _prompt(self, effect: SendPrompt) -> None:
+        texts: list[str] = []
+        removed: list[InputId] = []
+        try:
+            for part in effect.parts:
+                if part.waiting is None:
+                    texts.append(part.text)
+                elif await self._remove(part.waiting.input_id):
+                    removed.append(part.waiting.input_id)
+                    texts.append(part.text)
+            if texts:
+                await self._start("\n\n".join(texts), effect.input_id)
+        except EngineError as error:
+            raise SendFailure(str(error), removed) from error
+
+    async def _start(self, text: str, input_id: InputId) -> None:
+        try:
+            await self.session.prompt(text, key=input_id)
+        except SessionBusy:
+            # Another client has started a turn.
+            await self.session.queue(text, key=input_id)
+
+    async def _remove(self, input_id: InputId) -> bool:
+        result = await self._client.request("queue.remove", session_id=self.session.id, input_id=input_id)
+        return cast("QueueRemoveResult", result).removed
+
+    def _event_of(self, item: StreamItem) -> ChatEvent | None:
+        """Return what the chat learns of an item of the stream."""
+        match item:
+            case SessionHead():
+                was_parked, self._is_parked = self._is_parked, item.parked
+                if not item.parked or was_parked:
+                    return None
+                return Remark(_PARKED if item.asked else _INTERRUPTED)
+            case Offline():
+                return Remark("The connection is lost; trying again.")
+            case Online():
+                return Remark("Connected again.")
+            case Elided():
+                return Remark(f"An event of {item.bytes} bytes is not shown.")
+            case Unknown():
+                if self._has_unknown:
+                    return None
+                self._has_unknown = True
+                return Remark("The server is newer than this program and sends what it can't show: update it.")
+            case ev.TurnStarted():
+                self._is_parked = False
+                return item
+            case _:
+                return item
