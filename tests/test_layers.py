@@ -95,6 +95,7 @@ LAYERS = (
     "cli.auth",
     "cli.doctor",
     "cli.chat.editor",
+    "cli.chat.display",
     "cli.chat",
     "",
 )

@@ -14,10 +14,10 @@ from typing import Final
 import trio
 
 from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
+from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.new_driver import ChatSource, new_driver
 from engine.cli.chat.remote_client import RemoteClient
 from engine.cli.chat.remote_commands import RemoteCommands
-from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.keyboard import Keyboard

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
+from engine.cli.chat.chat_events import ChatEvent
 from engine.cli.chat.effects import (
     Answering,
     AnswerTool,
@@ -16,7 +17,6 @@ from engine.cli.chat.effects import (
     SkipWait,
     TakeBack,
 )
-from engine.cli.chat.machine import ChatEvent
 from engine.cli.turn.interactive import Answerable
 from engine.core.errors import EngineError, RequestNotFound
 from engine.core.ids import InputId

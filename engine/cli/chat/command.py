@@ -12,8 +12,8 @@ import attrs
 import trio
 
 from engine.cli.agent_files import config_with_agents
+from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
-from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.flags.limit_flags import task_limits

@@ -11,10 +11,10 @@ import attrs
 from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
 from engine.cli.chat.chat_driver import ChatDriver
 from engine.cli.chat.command_result import NextSession
+from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_client import LocalClient
 from engine.cli.chat.new_driver import ChatSource, new_driver
 from engine.cli.chat.session_commands import SessionCommands
-from engine.cli.chat.terminal_mode import RawTerminal
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.signals import leave_at_once
 from engine.cli.terminal.standard_streams import print_error

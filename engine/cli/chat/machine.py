@@ -6,11 +6,13 @@ It knows no terminal, no session and no clock. `layout` draws what it holds; a d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import Final
 
 import attrs
 
 from engine.cli.chat import effects as do
+from engine.cli.chat.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.outbox import Outbox, OutgoingMessage
@@ -18,7 +20,6 @@ from engine.cli.chat.picker import Chosen, Closed, Picker, PickerItem, PickerReq
 from engine.cli.chat.question_queue import Details, Hint, QuestionOutcome, QuestionQueue
 from engine.cli.chat.slash_commands import COMMANDS, SlashCommand, find_command, is_command_line, matching_commands
 from engine.cli.chat.status_facts import StatusFacts
-from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.questions.question_keys import Typed
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core import events as ev
@@ -32,16 +33,6 @@ _TURNS_SHOWN: Final = 2
 HISTORY: Final = "history"
 # What Shift+Tab goes through; never the one that allows everything.
 _PROFILES: Final = ("ask", "auto-edit", "read-only")
-
-
-@attrs.frozen
-class Remark:
-    """Something to be told that is no event of the session: of the connection, say."""
-
-    text: str
-
-
-ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync | Remark
 
 
 @attrs.define(eq=False)
@@ -121,7 +112,7 @@ class ChatMachine:
 
     def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
         """Handle an event of the session."""
-        if isinstance(event, Remark):
+        if isinstance(event, ChatRemark):
             return [self._note(event.text)]
         lines = self._resync(event) if isinstance(event, Resync) else self._event(event)
         shown, typed = self.questions.show_next(now, has_draft=bool(self.composer.buffer.text))

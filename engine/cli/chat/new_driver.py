@@ -12,6 +12,9 @@ import attrs
 from engine.cli.chat.chat_client import ChatClient
 from engine.cli.chat.chat_drafts import ChatDrafts
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
+from engine.cli.chat.display.styles import Painter
+from engine.cli.chat.display.terminal_mode import RawTerminal
+from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.line_driver import LineDriver
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.machine import ChatMachine
@@ -19,9 +22,6 @@ from engine.cli.chat.question_queue import QuestionQueue
 from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.state_commands import StateCommands
 from engine.cli.chat.status_facts import StatusFacts
-from engine.cli.chat.styles import Painter
-from engine.cli.chat.terminal_mode import RawTerminal
-from engine.cli.chat.transcript_view import TranscriptView
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for

@@ -8,8 +8,8 @@ from typing import cast, final
 import trio
 
 from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
+from engine.cli.chat.chat_events import ChatEvent, ChatRemark
 from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
-from engine.cli.chat.machine import ChatEvent, Remark
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
 from engine.client.session_stream import StreamItem
@@ -120,18 +120,18 @@ class RemoteClient:
                 was_parked, self._is_parked = self._is_parked, item.parked
                 if not item.parked or was_parked:
                     return None
-                return Remark(_PARKED if item.asked else _INTERRUPTED)
+                return ChatRemark(_PARKED if item.asked else _INTERRUPTED)
             case Offline():
-                return Remark("The connection is lost; trying again.")
+                return ChatRemark("The connection is lost; trying again.")
             case Online():
-                return Remark("Connected again.")
+                return ChatRemark("Connected again.")
             case Elided():
-                return Remark(f"An event of {item.bytes} bytes is not shown.")
+                return ChatRemark(f"An event of {item.bytes} bytes is not shown.")
             case Unknown():
                 if self._has_unknown:
                     return None
                 self._has_unknown = True
-                return Remark("The server is newer than this program and sends what it can't show: update it.")
+                return ChatRemark("The server is newer than this program and sends what it can't show: update it.")
             case ev.TurnStarted():
                 self._is_parked = False
                 return item

@@ -16,6 +16,7 @@ from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.turn.interactive import Dialogue
+from engine.cli.turn.open_step_events import events_so_far
 from engine.cli.turn.screen import Screen
 from engine.cli.turn.turn_summary import Tally, closing_line, exit_code
 from engine.client.remote_session import RemoteSession, RemoteTurn
@@ -27,7 +28,7 @@ from engine.core import events as ev
 from engine.core.errors import EngineError
 from engine.core.ids import TurnId
 from engine.journal.codec import Unknown
-from engine.journal.state import OpenStep, Resync, SessionState, Waiting
+from engine.journal.state import Resync, SessionState, Waiting
 
 # After the grace of its calls, a server says at once how a turn has ended.
 _SILENT_SECONDS: Final = 1.0
@@ -250,7 +251,7 @@ class RemoteView:
             return
         self._screen.add_lines(f"{_heading(state, is_interrupted=self._is_interrupted)}\n")
         if state.turn is not None and state.turn.step is not None:
-            for event in _events_so_far(state, state.turn.step):
+            for event in events_so_far(state, state.turn.step):
                 self._tally.feed(event)
                 self._screen.show(event)
             if state.turn.step.calls:
@@ -289,38 +290,3 @@ def _heading(state: SessionState, *, is_interrupted: bool) -> str:
     status = "was interrupted" if is_interrupted else status
     count = len(state.transcript)
     return f"session {state.session_id} ({name}) {status}; {count} {'message' if count == 1 else 'messages'}"
-
-
-def _events_so_far(state: SessionState, step: OpenStep) -> Iterator[ev.Durable | ev.Live]:
-    """Yield events that show what the open step has brought so far, as if they came now."""
-    assert state.turn is not None
-    turn_id, path, now = state.turn.turn_id, (state.session_id,), time.time()
-    for part in step.parts:
-        if part.kind == "text" and part.text:
-            yield ev.TextDelta(
-                session_id=state.session_id,
-                turn_id=turn_id,
-                path=path,
-                time=now,
-                message_id=step.message_id,
-                part_id=part.part_id,
-                after=state.seq,
-                offset=0,
-                text=part.text,
-            )
-    for call in step.calls:
-        if call.state in {"settled", "delivered"}:
-            continue
-        yield ev.CallAnnounced(
-            session_id=state.session_id,
-            turn_id=turn_id,
-            path=path,
-            time=now,
-            call_id=call.call_id,
-            message_id=step.message_id,
-            part_id=call.part_id,
-            tool=call.tool,
-        )
-        yield ev.CallQueued(turn_id=turn_id, time=now, call_id=call.call_id, tool=call.tool, arguments=call.arguments)
-        if call.state == "running":
-            yield ev.CallStarted(turn_id=turn_id, time=now, call_id=call.call_id)

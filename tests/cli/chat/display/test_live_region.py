@@ -8,7 +8,7 @@ import pyte.modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cli.chat.live_region import LiveRegion, RegionFrame
+from engine.cli.chat.display.live_region import LiveRegion, RegionFrame
 
 # Nothing of this may ever be written (cli A7).
 FORBIDDEN = re.compile(r"\x1b\[(\?1049[hl]|[0-9;]*r|2J|3J|\?100[0-6][hl]|>[0-9]*u|6n)")

@@ -7,18 +7,19 @@ from typing import Final
 
 import attrs
 
-from engine.cli.chat.styles import Painter, wrap_note
+from engine.cli.chat.display.styles import Painter, wrap_note
 from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.markdown_view import MarkdownView
 from engine.cli.text.styled_text import Style, clip_line
+from engine.cli.turn.open_step_events import events_so_far
 from engine.cli.turn.render import Renderer
 from engine.cli.turn.turn_summary import Tally, closing_line
 from engine.core import events as ev
 from engine.core.ids import CallId, PartId
 from engine.core.messages import AssistantMessage, Message, ReasoningPart, TextPart, UserMessage
-from engine.journal.state import OpenStep, Resync, SessionState
+from engine.journal.state import Resync, SessionState
 
 MAX_RUNNING_ROWS: Final = 5
 _MIN_REASONING_SECONDS: Final = 1.0
@@ -131,7 +132,13 @@ class TranscriptView:
         lines: list[str] = []
         turn = resync.state.turn
         if turn is not None and turn.step is not None:
-            lines += self._open_step(turn.step)
+            for event in events_so_far(resync.state, turn.step):
+                lines += self.feed(event)
+            if turn.step.calls:
+                # The text before them is over.
+                lines += self._end_text()
+        for question in resync.open_questions:
+            self._renderer.feed(question)
         return lines
 
     def history(self, state: SessionState, turns: int) -> list[str]:
@@ -223,22 +230,6 @@ class TranscriptView:
         if since is None or now - since < _MIN_REASONING_SECONDS:
             return []
         return [self.painter.text(f"{self.symbols.note} Thought for {duration(now - since)}", Style.DIM)]
-
-    def _open_step(self, step: OpenStep) -> list[str]:
-        lines: list[str] = []
-        for part in step.parts:
-            if part.kind == "text" and part.text:
-                lines += self._end_text()
-                lines += map(self.painter.line, self._text.feed(part.text))
-                self._text_part = part.part_id
-                self._shown_parts.add(part.part_id)
-                if part.part is not None:
-                    lines += self._end_text()
-        for call in step.calls:
-            if call.state not in {"settled", "delivered"}:
-                is_running = call.state == "running"
-                self._calls[call.call_id] = RunningCall(call.tool, call.arguments, 0, is_running=is_running)
-        return lines
 
     # -- calls and turns ---------------------------------------------------------------------------
 

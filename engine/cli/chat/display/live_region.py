@@ -11,8 +11,8 @@ from typing import Final
 
 import attrs
 
+from engine.cli.chat.display.styles import without_styles
 from engine.cli.chat.editor.graphemes import cells
-from engine.cli.chat.styles import without_styles
 
 # Synchronized output: a terminal that knows it shows a frame as a whole, others ignore it.
 _BEGIN: Final = "\x1b[?2026h"
