@@ -16,8 +16,6 @@ FORBIDDEN = re.compile(r"\x1b\[(\?1049[hl]|[0-9;]*r|2J|3J|\?100[0-6][hl]|>[0-9]*
 
 def terminal(columns: int = 40, rows: int = 12) -> tuple[pyte.HistoryScreen, pyte.Stream]:
     screen = pyte.HistoryScreen(columns, rows, history=10_000, ratio=0.5)
-    screen.set_mode(pyte.modes.LNM)
-    screen.reset_mode(pyte.modes.LNM)
     return screen, pyte.Stream(screen)
 
 
