@@ -776,3 +776,17 @@ def test_cancel_anywhere_while_children_are_queued(is_full: bool) -> None:
         script=[[*calls, *done("calls")], *looks], tools=(ANY,), settings=Settings(agents_at_once=1), must_stop=True
     )
     assert cancel_everywhere(scenario, ways=("user", "host"), every=3 if is_full else 12).runs > 25
+
+
+@pytest.mark.slow
+def test_cancel_anywhere_while_requests_wait_for_a_limit(is_full: bool) -> None:
+    looks = [[*call("look", {"key": key, "seconds": 0.5}, id="1"), *done("calls")] for key in ("x", "y", "z")]
+    calls = [item for n in range(3) for item in send(f"t{n}", id=str(n))]
+    # Room for the longest answer of one request: the others wait for its end.
+    scenario = Scenario(
+        script=[[*calls, *done("calls")], *looks],
+        tools=(ANY,),
+        settings=Settings(limits=Limits(tokens=12_000)),
+        must_stop=True,
+    )
+    assert cancel_everywhere(scenario, ways=("user", "host"), every=3 if is_full else 48).runs > 6
