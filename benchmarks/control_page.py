@@ -60,7 +60,7 @@ async def _measure(server: Served, address: str) -> tuple[Cost, Cost]:
     session = server.session()
     async with connect_browser(address) as browser, browser.page() as page:
         # What a user's browser does not do.
-        for domain in ("Accessibility", "DOM", "Network", "Log"):
+        for domain in ("Network", "Log"):
             await page.send(f"{domain}.disable")
         await page.send("Performance.enable", timeDomain="threadTicks")
         await page.goto(server.link)

@@ -6,8 +6,8 @@ import { Timeline } from "./timeline.js";
 const PAGE = 400;
 // Larger events come as a reference, so that a phone loads them only if somebody wants to see them.
 const ELIDE = 256 * 1024;
-// Text that streams is drawn twenty times a second: nobody reads faster, and each time costs a layout.
-const INTERVAL_MS = 50;
+// Text that streams is drawn some sixteen times a second: nobody reads faster, and each time costs a layout.
+const INTERVAL_MS = 60;
 // Without these the page would show what is not true: a turn that still runs, a question that is not there.
 const NEEDED = new Set(
   "turn_ended part_ended input_admitted input_edited permission_asked question_asked recovery_asked turn_undone nudge_added prompt_updated".split(" "),
