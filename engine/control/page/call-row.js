@@ -102,7 +102,7 @@ export class CallRow {
     }
     const { call } = this;
     // A running call's output is appended to; all else is drawn again where it has changed.
-    const key = `${call.state} ${call.arguments.length} ${call.answers.length} ${Boolean(call.settlement)} ${call.child?.rev ?? 0}`;
+    const key = `${call.state} ${call.arguments.length} ${call.answers.length} ${Boolean(call.settlement)} ${call.child?.rev ?? 0} ${Boolean(call.output)}`;
     if (key !== this.drawn) {
       this.drawn = key;
       this.body.replaceChildren(...this.#contents());
