@@ -71,6 +71,8 @@ def _use_installed_texts(python: Path) -> None:
     record = json.loads(_run(engine, "--version", "--json"))
     assert record["version"] in _run(engine, "--version"), record
     assert "usage: engine run" in _run(engine, "help", "run")
+    for name in ("result", "events", "config"):
+        assert "$schema" in json.loads(_run(engine, "schema", name)), f"engine schema {name} is no JSON Schema"
     for name in SHARED:
         installed = python.parent.parent / "share" / name
         assert installed.is_file(), f"the wheel installs no share/{name}"

@@ -8,7 +8,7 @@ from typing import Literal
 import attrs
 
 # What a shell offers for a value: files, or names that the engine keeps in a file for it. "": nothing.
-Completion = Literal["", "file", "directory", "session", "model", "agent", "host", "grant", "tool", "command"]
+Completion = Literal["", "file", "directory", "session", "model", "agent", "host", "grant", "tool"]
 Count = Literal["one", "optional", "any", "some"]
 
 
