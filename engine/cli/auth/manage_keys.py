@@ -47,7 +47,7 @@ _ASSIGNMENT: Final = re.compile(
 
 def add_main(arguments: list[str]) -> int:
     """Run `add`; return the exit code."""
-    return _run("add", arguments, _add)
+    return run_command("auth", lambda: _add(_parse_add(arguments)))
 
 
 def remove_main(arguments: list[str]) -> int:
@@ -62,6 +62,18 @@ def import_main(arguments: list[str]) -> int:
 
 def _run(name: str, arguments: Sequence[str], change: Callable[[argparse.Namespace], int]) -> int:
     return run_command("auth", lambda: change(parse_arguments(f"auth {name}", arguments)))
+
+
+def _parse_add(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments of `add`; a key among them is not repeated in the error. Raises `ConfigError`."""
+    try:
+        return parse_arguments("auth add", arguments)
+    except ConfigError as error:
+        if not str(error).startswith("too many arguments"):
+            raise
+        raise ConfigError(
+            "a key is not an argument: other users could see it\nNext: engine auth add HOST, and type it there"
+        ) from None
 
 
 def require_host(name: str, config: Config) -> Host:

@@ -74,6 +74,7 @@ def test_add_list_remove(shell: Shell) -> None:
         ("add opnai", KEY, "unknown provider 'opnai': did you mean openai"),
         ("add openai", "", "no key was entered"),
         ("add openai", "two words\n", "what you entered contains a character that no key has"),
+        (f"add openai {KEY}", "", "a key is not an argument: other users could see it"),
         ("test opnai", "", "unknown provider 'opnai'"),
     ],
 )
