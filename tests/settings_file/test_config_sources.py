@@ -129,6 +129,16 @@ def test_ignored_keys_are_named_once_with_the_reason(machine: Machine) -> None:
     assert config.instructions.files == ("docs/*.md",)
 
 
+def test_project_names_models_but_changes_none(machine: Machine) -> None:
+    machine.write(
+        "project/.engine/config.toml",
+        '[models."azure/ours"]\nsame_as = "openai/gpt-5.6"\n[models."openai/gpt-5.6"]\nsame_as = "ollama/free"\n',
+    )
+    loaded = machine.load()
+    assert {name: model.same_as for name, model in loaded.config().models.items()} == {"azure/ours": "openai/gpt-5.6"}
+    assert [format_key(one.key) for one in loaded.ignored] == ['models."openai/gpt-5.6"']
+
+
 def test_project_may_be_stricter(machine: Machine) -> None:
     machine.write(
         "user/config.toml", '[permissions]\nprofile = "auto-edit"\n[sandbox]\nbackend = "auto"\nnetwork = true'
