@@ -182,11 +182,14 @@ class HttpModel:
             with translate_errors(self._endpoint):
                 return await self._send(client, request, content)
         except ConnectionBroken as error:
-            if error.info.code == "certificate_expired":
-                from engine.providers.http.certificate_expiry import certificate_expiry
+            if error.info.code != "certificate_expired":
+                raise
+            expired = error
+        # Outside of the handler: a cancel here is raised as it is.
+        from engine.providers.http.certificate_expiry import certificate_expiry
 
-                error.info = attrs.evolve(error.info, subject=await certificate_expiry(self._endpoint))
-            raise
+        expired.info = attrs.evolve(expired.info, subject=await certificate_expiry(self._endpoint))
+        raise expired
 
     async def _send(self, client: httpx.AsyncClient, request: ModelRequest, content: Body) -> httpx.Response:
         """Send the request, again where the host redirects it; return the response. A checkpoint."""
