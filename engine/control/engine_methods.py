@@ -104,9 +104,14 @@ class EngineMethods:
         except (SessionBusy, TurnOver, TurnParked) as error:
             raise self._refusal(error, params) from error
         except SessionElsewhere as error:
-            if url := await self._server_of(error):
-                error.url = url
-            raise
+            elsewhere = error
+        try:
+            # Not in the handler: a cancel while the server is looked up would hide what failed.
+            if url := await self._server_of(elsewhere):
+                elsewhere.url = url
+            raise elsewhere
+        finally:
+            del elsewhere  # it holds this frame
 
     async def _server_of(self, error: SessionElsewhere) -> str | None:
         """Return the address of the engine that has a session open, if it serves the same store. A checkpoint."""

@@ -66,7 +66,7 @@ class LocalClient:
         try:
             await self._perform(effect)
         finally:
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()  # noqa: ASYNC102  # nothing is left to do if it is cancelled
 
     async def idle(self) -> None:
         """Wait until no turn runs, or one waits for an answer. Always a checkpoint."""
