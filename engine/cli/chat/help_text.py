@@ -19,7 +19,7 @@ _KEYS: Final = (
     ("Ctrl+R", "search the history"),
     ("Shift+Tab", "next permission profile: ask, auto-edit, read-only"),
     ("Up, Down", "move; then the history; on an empty draft, take back the last message"),
-    ("Tab", "complete a command or @path; or answer a question"),
+    ("Tab", "complete a command; or answer a question"),
     ("@path", "add a file to the message"),
 )
 
