@@ -31,7 +31,7 @@ from engine.sandbox.temporary import project_folder
 # Read-only in the project: they determine what runs later, outside. Missing folders are created, or a command could
 # create them.
 _SETTINGS: Final = ".engine"
-_HOOKS, _CONFIG, *_ = GIT_SETTINGS
+_HOOKS, _CONFIG = GIT_SETTINGS[0], GIT_SETTINGS[1]
 # Mounting takes the square of their number: 0.1 s for these, 1 s for three times as many.
 MAX_PROTECTED: Final = 250
 

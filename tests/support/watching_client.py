@@ -7,7 +7,7 @@ the record, then one with the text of the deltas.
 from __future__ import annotations
 
 import sys
-from typing import get_args
+from typing import cast, get_args
 
 import trio
 
@@ -25,7 +25,7 @@ async def watch(url: str, token: str, session_id: str) -> None:
             elif isinstance(item, TextDelta):
                 texts.append(item.text)
             elif isinstance(item, get_args(Durable)):
-                print(item.seq, flush=True)
+                print(cast("Durable", item).seq, flush=True)
             if isinstance(item, TurnEnded):
                 break
         print(f"text {''.join(texts)}", flush=True)

@@ -35,7 +35,7 @@ class SendFailure(EngineError):
     def __init__(self, message: str, removed: Sequence[InputId]) -> None:
         """Make it."""
         super().__init__(message)
-        self.removed = tuple(removed)
+        self.removed: tuple[InputId, ...] = tuple(removed)
 
 
 class ChatClient(Protocol):

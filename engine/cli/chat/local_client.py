@@ -34,7 +34,7 @@ class LocalClient:
         self.session = session
         self._engine = engine
         # All processes that this chat has started carry the mark of one of these sessions.
-        self.tally = Tally()
+        self.tally: Tally = Tally()
         self._turn: Turn | None = None
 
     @property

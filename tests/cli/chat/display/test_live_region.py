@@ -4,7 +4,6 @@ import re
 from collections.abc import Sequence
 
 import pyte
-import pyte.modes
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
