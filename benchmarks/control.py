@@ -218,27 +218,30 @@ def idle_rows() -> list[Row]:
 
 
 def flood_rows() -> list[Row]:
-    """100,000 malformed frames, while another client works."""
-    with new_server(tokens=_TOKENS) as server:
+    """100,000 malformed frames, while another client works.
+
+    Two cores hold the server, its client and the attackers, who use most of one. So the client is also measured while
+    the same attack goes to another server: the rest of the difference is what the attacked one does about it.
+    """
+    with new_server(tokens=_TOKENS) as server, new_server(tokens=_TOKENS) as elsewhere:
         session = server.session()
         with server.clients("flood", count=8, frames=2_000) as warm_up:
             warm_up.read()
         with server.clients("ask", sessions=[session]) as client:
             files, before = server.files, server.resident
             alone = _ask(client)
+            with elsewhere.clients("flood", count=32, frames=FRAMES // 5) as flood:
+                spared = _asked_during(flood, client)
+                flood.read()
             with server.clients("flood", count=32, frames=FRAMES) as flood:
                 cpu, began = server.cpu, time.perf_counter()
                 turn = server.prompt(session, Stream(deltas=10 * PACE, rate=PACE))
-                asked: list[float] = []
-                while not flood.has_line:
-                    asked.append(_ask(client))
+                beside = _asked_during(flood, client)
                 _, late = server.ended(session, turn)
                 facts = flood.read()
                 busy = (server.cpu - cpu) / (time.perf_counter() - began)
             alone = min(alone, _ask(client))
             growth, left = server.resident - before, server.files - files
-    beside = median(asked)
-    ratio = beside / alone
     sent = facts["sent"]
     name = f"control: {sum(sent.values()):,} malformed frames in {facts['seconds']:.0f} s"
     return [
@@ -246,9 +249,15 @@ def flood_rows() -> list[Row]:
             name=f"{name}: a request of another client, versus none",
             measured=seconds(beside),
             baseline=seconds(alone),
-            ratio=ratio,
+            ratio=beside / alone,
+        ),
+        Row(
+            name=f"{name}: the same, versus as many frames at another server",
+            measured=seconds(beside),
+            baseline=seconds(spared),
+            ratio=beside / spared,
             target="ratio ≤ 1.10",
-            ok=ratio <= 1.1,
+            ok=beside <= 1.1 * spared,
         ),
         Row(name=f"{name}: the latest that a turn's delta was read", measured=seconds(late["late"])),
         Row(
@@ -259,6 +268,14 @@ def flood_rows() -> list[Row]:
         ),
         Row(name=f"{name}: CPU of the server", measured=f"{busy:.0%}", baseline=f"{facts['ends']} closes"),
     ]
+
+
+def _asked_during(flood: Child, client: Child) -> float:
+    """Return the median time of a request while *flood* goes on."""
+    asked: list[float] = []
+    while not flood.has_line:
+        asked.append(_ask(client))
+    return median(asked)
 
 
 def _ask(client: Child) -> float:
