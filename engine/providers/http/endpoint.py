@@ -65,8 +65,15 @@ class Endpoint:
         return re.sub("|".join(map(_pattern, sorted(forms, key=len, reverse=True))), "[key]", text)
 
     def redact_error(self, error: ProviderError) -> ProviderError:
-        """Redact every secret in the message of *error*; return it."""
+        """Redact every secret in the message of *error* and in its facts; return it."""
         error.args = tuple(self.redact(str(argument)) for argument in error.args)
+        info = error.info
+        error.info = attrs.evolve(
+            info,
+            subject=self.redact(info.subject),
+            request_id=self.redact(info.request_id),
+            model=self.redact(info.model),
+        )
         return error
 
 
