@@ -294,6 +294,6 @@ def _ends(event: object, turn_id: str) -> bool:
 
 
 def _is_crashed(state: SessionState) -> bool:
-    """Return whether the last turn of a session was ended by a crash, and nothing has begun since."""
+    """Return whether the last turn of a session was ended by a crash, and no turn started since."""
     last = state.last_result
     return state.turn is None and last is not None and (last.stop_reason, last.detail) == ("aborted", CRASHED)

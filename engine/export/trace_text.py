@@ -6,21 +6,20 @@ what to open for details.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, cast
+from typing import Final
 
 import attrs
 
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId
 from engine.export.sanitize import one_line
+from engine.tools.tool_text import main_argument
 
 _LABEL: Final = 28
 _STATE: Final = 22
 _LEAST_BAR: Final = 20
 _MOST_PROMPT: Final = 60
-_MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
 
 
 @attrs.frozen(kw_only=True)
@@ -181,7 +180,7 @@ def _feed_call(
 ) -> None:
     match event:
         case ev.CallQueued():
-            label = f"{event.tool} {_argument(event.arguments)}".rstrip()
+            label = f"{event.tool} {main_argument(event.arguments)}".rstrip()
             turn.calls[event.call_id] = _Lane(label, "running", since=event.time)
         case ev.PermissionAsked():
             if (lane := turn.calls.get(event.call_id)) is not None:
@@ -202,15 +201,6 @@ def _feed_call(
                 lane.state = _state(event)
 
 
-def _argument(arguments: str) -> str:
-    try:
-        parsed: object = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return arguments
-    values = cast("dict[str, object]", parsed) if isinstance(parsed, dict) else {}
-    return next((value for name in _MAIN_ARGUMENTS if isinstance(value := values.get(name), str)), "")
-
-
 def _state(event: ev.CallSettled) -> str:
     settlement = event.settlement
     if settlement.status == "completed":
@@ -225,7 +215,7 @@ def _add_agent(turns: Sequence[_Turn], journal: Iterable[ev.Durable]) -> None:
         if isinstance(event, ev.SessionCreated):
             name = event.agent or name
     for own in _turns(journal):
-        # The last turn that had begun by then.
+        # The last turn that had started by then.
         host = next((turn for turn in reversed(turns) if turn.started <= own.started), None)
         if host is not None:
             lane = _Lane(f"  agent {name}", _stop(own))

@@ -116,7 +116,7 @@ class Budget:
     async def open_request(self, key: int, request: RequestEstimate) -> None:
         """Wait until a request may be sent, and count what it may take until it is charged.
 
-        A checkpoint if it has to wait; if cancelled, it leaves no trace. If what others have spent meanwhile leaves
+        A checkpoint if it has to wait; if cancelled, it leaves no trace. If what others have spent by then leaves
         nothing, the turn whose limit that is ends, which cancels this.
         """
         while (full := next((budget for budget in self._upwards() if not budget._has_room(request)), None)) is not None:

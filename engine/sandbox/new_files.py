@@ -102,7 +102,7 @@ class NewFileWatch:
         return tuple(path.removeprefix(f"{self._cwd}/") for path in paths)
 
     def _rename(self, paths: Iterable[str]) -> None:
-        """Rename files so that nothing runs them. They are not removed: somebody else may have made one meanwhile."""
+        """Rename files so that nothing runs them. They are not removed: another program may have made one."""
         for path in paths:
             new = f"{path}{_SUFFIX}"
             number = 1

@@ -1,6 +1,6 @@
 """Files of a project that run later by themselves (`permission/rules/run_later`), in whichever of its folders they lie.
 
-What a package manager has installed is left out: nobody works in those folders, and what builds or tests the project runs
+What a package manager has installed is left out: users do not work in those folders, and what builds or tests the project runs
 their content anyway.
 """
 

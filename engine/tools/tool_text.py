@@ -1,10 +1,14 @@
-"""Texts of the built-in tools: descriptions, summaries, counts."""
+"""Texts about tools and their calls: descriptions, summaries, counts, what identifies a call."""
 
 from __future__ import annotations
 
 import json
 from importlib.resources import files
 from string import Template
+from typing import Final, cast
+
+# The arguments that identify a call best, in this order.
+_MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
 
 
 def description(tool: str, **values: float | str) -> str:
@@ -29,3 +33,20 @@ def metadata(summary: str, **facts: str | float | bool | None) -> str:
 def counted(count: int, one: str, many: str = "") -> str:
     """Return a count with its noun: `1 line`, `2 lines`."""
     return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
+def main_argument(arguments: str) -> str:
+    """Return the argument that identifies a call: its command, its path."""
+    try:
+        parsed: object = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return arguments
+    if not isinstance(parsed, dict):
+        return arguments
+    values = cast("dict[str, object]", parsed)
+    # For unknown tools, the first text argument is the best guess.
+    for name in (*_MAIN_ARGUMENTS, *values):
+        value = values.get(name)
+        if isinstance(value, str) and value.strip():
+            return value
+    return arguments if values else ""

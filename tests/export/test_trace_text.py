@@ -17,12 +17,12 @@ CANCELLED = """
 Turn 1  aborted, 6.0 s, 1 request  run the load test
                              0                    3.0 s                 6.0 s
 model                        ····████████████████████████████┃
-fetch                            ████████████████████████████┃████            cancelled
-fetch                            █████████
-fetch                            ████████████████████████████┃                cancelled
+fetch http://localhost:9090…     ████████████████████████████┃████            cancelled
+fetch http://localhost:9090…     █████████
+fetch http://localhost:9090…     ████████████████████████████┃                cancelled
 task watch the log               ████████████████████████████┃██              cancelled
-bash                             ····························┃                not executed
-read                             ····························┃                not executed
+bash ./load-test --workers 8     ····························┃                not executed
+read report.json                 ····························┃                not executed
 agent sub-agent                  ··██████████████████████████┃██              aborted
                              cancelled by the user at 4.0 s; over 2.0 s later (grace 2.0 s)
 
@@ -31,14 +31,14 @@ PARALLEL = """
 Turn 1  completed, 17.9 s, 3 requests  make the tests pass
                              0                    9.0 s                17.9 s
 model                        ·███                               ····       ██
-read                           █████
-read                           ███████
-read                            ███                                           error
-fetch                           ????????????????????????█████████
-read                            ███
-bash                                                               ███████
-bash                                                               ······██
-read                                                               ·······██
+read tests/test_parser.py      █████
+read src/parser.py             ███████
+read src/missing.py             ███                                           error
+fetch https://docs.example.…    ????????????????????????█████████
+read src/lexer.py               ███
+bash make test                                                     ███████
+bash git diff --stat                                               ······██
+read CHANGES.md                                                    ·······██
 
 · waiting   █ working   ? question   ┃ cancelled here"""
 NESTED = """

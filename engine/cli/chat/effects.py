@@ -123,7 +123,7 @@ class Leave:
 
     Attributes:
         at_once: without waiting for the end of the turn.
-        when_idle: once the turn has ended by itself, or asks what nobody can answer.
+        when_idle: once the turn has ended by itself, or asks what cannot be answered here.
     """
 
     at_once: bool = False

@@ -34,7 +34,7 @@ async def edit_text(text: str) -> str | EditFailure:
         return EditFailure(f"can't run {command[0]}: {error}. Next: set EDITOR")
     finally:
         path.unlink(missing_ok=True)
-    # Editors end a file with a newline that nobody typed.
+    # Editors end a file with a newline that the user did not type.
     return edited.removesuffix("\n")
 
 

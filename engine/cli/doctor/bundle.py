@@ -21,7 +21,7 @@ from engine.process.secret_names import SecretVariables
 from engine.settings_file.config_sources import LoadedConfig
 from engine.settings_file.edit_file import replace_file
 
-# Such headers, URLs and commands of a configuration may tell where somebody works, or hold a password.
+# Such headers, URLs and commands of a configuration may tell where the user works, or hold a password.
 _HIDDEN = frozenset({"headers", "base_url", "key_command", "urls", "system"})
 
 

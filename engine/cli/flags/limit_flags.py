@@ -24,7 +24,7 @@ def task_limits(args: argparse.Namespace, config: Config) -> Limits:
 
 
 def headless_limits(limits: Limits, config: Config) -> Limits:
-    """Return the limits of a task that no user watches: one of money where there is none, since nobody ends a loop."""
+    """Return the limits of a task that no user watches: one of money where there is none, to end a loop."""
     cost = config.defaults.headless_cost
     return attrs.evolve(limits, cost=cost) if limits.cost is None and cost else limits
 

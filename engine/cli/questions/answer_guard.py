@@ -30,7 +30,7 @@ class AnswerGuard:
 
     Attributes:
         quiet: how long no message must have been typed.
-        reaction: how long nobody can have read a question that was just painted.
+        reaction: how long a user needs at least to read a question that was just painted.
     """
 
     quiet: float = QUIET_SECONDS

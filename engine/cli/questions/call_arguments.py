@@ -1,30 +1,13 @@
-"""What the arguments of a call tell a user: the one that identifies the call, and which sub-agent it has started. Pure."""
+"""Which sub-agent a call has started, as its arguments say. Pure."""
 
 from __future__ import annotations
 
 import json
 from typing import Final, cast
 
-# The arguments that identify a call best, in this order.
-_MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
+from engine.tools.tool_text import main_argument
+
 _MAX_TASK_CHARS: Final = 100
-
-
-def main_argument(arguments: str) -> str:
-    """Return the argument that identifies a call: its command, its path."""
-    try:
-        parsed: object = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
-        return arguments
-    if not isinstance(parsed, dict):
-        return arguments
-    values = cast("dict[str, object]", parsed)
-    # For unknown tools, the first text argument is the best guess.
-    for name in (*_MAIN_ARGUMENTS, *values):
-        value = values.get(name)
-        if isinstance(value, str) and value.strip():
-            return value
-    return arguments if values else ""
 
 
 def requester_of(path: tuple[str, ...], task_arguments: str) -> str:

@@ -9,11 +9,12 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.cli.questions.call_arguments import main_argument, requester_of
+from engine.cli.questions.call_arguments import requester_of
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, escape_on_one_line, escape_unseen
 from engine.core.events import Offer, PermissionAsked
 from engine.permission.dangerous_rights import find_danger
 from engine.permission.question_text import allow_question, further_rights, opaque_warning
+from engine.tools.tool_text import main_argument
 
 # The narrowest offers come first; more than these would make the question hard to read.
 MAX_OFFERS: Final = 4

@@ -182,7 +182,7 @@ class Keyboard:
                 termios.tcsetattr(self._fd, termios.TCSANOW, mode)
         except termios.error:  # the terminal is gone; the next read reports it
             return b""
-        # What the terminal makes of a Ctrl-D that nobody has read yet.
+        # What the terminal makes of a Ctrl-D that has not been read yet.
         return data.replace(b"\0", b"")
 
     def _take(self, data: bytes) -> None:

@@ -301,7 +301,7 @@ class Dialogue(ABC):
         self._paint("".join(f"{line}\n" for line in lines))
 
     async def _reply_to_all(self, questions: Sequence[ShownQuestion], answer: Answer) -> None:
-        # All are closed before the first await: none of them must appear on the screen meanwhile.
+        # All are closed before the first await: none of them may appear on the screen during it.
         for question in questions[1:]:
             self._close(question)
         for question in questions:

@@ -15,7 +15,6 @@ from typing import Final, assert_never, cast
 import attrs
 
 from engine.cli.problems.surroundings import Surroundings
-from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
 from engine.cli.turn.answer_view import AnswerView
@@ -23,6 +22,7 @@ from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId, RequestId
 from engine.core.messages import Settlement, TextPart
 from engine.journal.state import Resync
+from engine.tools.tool_text import main_argument
 
 _MIN_WIDTH: Final = 20
 # Notices about code, for who writes tools: `-vv` logs them.
@@ -171,7 +171,7 @@ class Renderer:
 
     @property
     def is_line_open(self) -> bool:
-        """Whether a line of the answer has begun."""
+        """Whether a line of the answer is open."""
         return self._answer.is_line_open
 
     @property
@@ -312,7 +312,7 @@ class Renderer:
         return self._note("The output above may be incomplete.")
 
     def _permission(self, event: ev.PermissionAsked | ev.PermissionAnswered) -> str:
-        """Return the line about an answer; the question itself is shown by whoever can answer it."""
+        """Return the line about an answer; the question itself is shown where it can be answered."""
         if isinstance(event, ev.PermissionAsked):
             self._permissions[event.request_id] = event
             return ""

@@ -21,7 +21,7 @@ class Screen:
     _renderer: Renderer
     # Whether the cursor is behind a prompt.
     _is_prompting: bool = attrs.field(default=False, init=False)
-    # The prompt of a question that waits: it is shown again below what comes meanwhile.
+    # The prompt of a question that waits: it is shown again below what comes before the answer.
     _prompt: str = attrs.field(default="", init=False)
     _waits: WaitReports = attrs.field(init=False)
 

@@ -10,11 +10,11 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.terminal_text import duration, one_line
 from engine.core import events as ev
 from engine.core.ids import CallId
 from engine.journal.state import Resync
+from engine.tools.tool_text import main_argument
 
 Activity = Literal["none", "waiting", "thinking", "writing", "tool", "retry", "compacting"]
 

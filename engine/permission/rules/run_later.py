@@ -159,7 +159,7 @@ _SERVICES: Final = (
 # Patterns of paths: see `path_pattern`.
 RUN_LATER: Final = (*_VERSION_CONTROL, *_AGENTS, *_EDITORS, *_SHELLS, *_TOOLS, *_SERVICES)
 
-# Folders of installed packages: nobody enters or opens them, and what builds or tests the project runs their content anyway.
+# Folders of installed packages: users do not open them, and what builds or tests the project runs their content anyway.
 INSTALLED: Final = frozenset({"node_modules", "site-packages", ".venv", "venv"})
 
 

@@ -19,10 +19,10 @@ _FITS: tuple[Callable[[str, str], bool], ...] = (
 
 def match_names(name: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return those of *names* that *name* means: those that it fits most closely, without case."""
-    wanted = name.lower()
+    lowered = name.lower()
     candidates = [(one, one.lower()) for one in names]
     for fits in _FITS:
-        if matches := tuple(one for one, lower in candidates if fits(lower, wanted)):
+        if matches := tuple(one for one, lower in candidates if fits(lower, lowered)):
             return matches
     return ()
 

@@ -6,7 +6,6 @@ from typing import get_args
 import attrs
 import pytest
 
-from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.terminal_text import ASCII
 from engine.cli.turn.render import CONTINUED, Margins, Renderer
 from engine.core.events import (
@@ -42,6 +41,7 @@ from engine.core.ids import CallId, InputId, MessageId, PartId, SessionId
 from engine.core.messages import ReasoningPart, Settlement, TextPart, UserMessage
 from engine.core.prompt_section import PromptSection
 from engine.journal.state import Resync, SessionState
+from engine.tools.tool_text import main_argument
 
 M, P = MessageId("m"), PartId("p")
 ROOT, CHILD = (SessionId("root"),), (SessionId("root"), SessionId("child"))

@@ -84,7 +84,7 @@ class LiveRegion:
         self._shown = _NOTHING
 
     def _with_lines(self, lines: Sequence[str], frame: RegionFrame) -> str:
-        # A line of code may be wider than the terminal: it wraps, and nobody knows how. So the region is drawn anew.
+        # A line of code may be wider than the terminal, and how it wraps is unknown. So the region is drawn anew.
         printed = "".join(f"{line}\r\n" for line in lines)
         return f"{self._to_top()}{_ERASE_BELOW}{printed}{_all_rows(frame)}"
 

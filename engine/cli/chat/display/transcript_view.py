@@ -8,7 +8,6 @@ from typing import Final
 import attrs
 
 from engine.cli.chat.display.styles import Painter, wrap_note
-from engine.cli.questions.call_arguments import main_argument
 from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.markdown_view import MarkdownView
@@ -20,6 +19,7 @@ from engine.core import events as ev
 from engine.core.ids import CallId, PartId
 from engine.core.messages import AssistantMessage, Message, ReasoningPart, TextPart, UserMessage
 from engine.journal.state import Resync, SessionState
+from engine.tools.tool_text import main_argument
 
 MAX_RUNNING_ROWS: Final = 5
 _MIN_REASONING_SECONDS: Final = 1.0
@@ -109,7 +109,7 @@ class TranscriptView:
         """Yield a row for each running call. *now* is in seconds since the epoch, as in events."""
         running = [call for call in self._calls.values() if call.is_running]
         for call in running[:MAX_RUNNING_ROWS]:
-            # Of one that began before this was attached, nobody knows how long it has run.
+            # How long it has run is unknown if it started before this was attached.
             seconds = "" if call.started is None else f" {self.symbols.note} {max(0, int(now - call.started))} s"
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
             output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""

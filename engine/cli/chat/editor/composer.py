@@ -16,7 +16,7 @@ from engine.cli.chat.editor.wrapped_text import TextRow, row_of, wrap_text
 # A longer paste is shown as a label.
 _MAX_PASTED_LINES: Final = 10
 _MAX_PASTED_CHARS: Final = 2_000
-# Each long paste is one character of the buffer, from Unicode's last private plane, which nobody types.
+# Each long paste is one character of the buffer, from Unicode's last private plane, which no keyboard sends.
 _FIRST_LABEL: Final = 0x100000
 _LAST_LABEL: Final = 0x10FFFD
 

@@ -95,7 +95,7 @@ class KeyDecoder:
             return []
         head, self._pending = self._pending[0], self._pending[1:]
         if head == "\r":
-            # When it came counts, not when somebody had the time to look.
+            # When it came counts, not when it was read.
             return [self._enter(self._came_at)]
         # A lone Esc, or one that begins nothing: the rest are keys of their own.
         return [Key("escape"), *self._parse(now)]
@@ -107,7 +107,7 @@ class KeyDecoder:
                 if pasted is None:
                     return
                 yield pasted
-                # A newline behind the end of a paste belongs to what somebody hid in it.
+                # A newline behind the end of a paste belongs to what was hidden in it.
                 self._newline_at = now
                 continue
             event, length = self._first(now)
@@ -135,7 +135,7 @@ class KeyDecoder:
             self.deadline = now + ENTER_SECONDS
             return None, 0
         if following in {"\n", "\r"} or _PRINTABLE.match(following):
-            # A paste without brackets: nobody types the next line as fast as that.
+            # A paste without brackets: no person types the next line that fast.
             self._newline_at = now
             return TypedText("\n"), 2 if following == "\n" else 1
         return self._enter(now), 1
