@@ -96,6 +96,7 @@ LAYERS = (
     "cli.doctor",
     "cli.chat.editor",
     "cli.chat.display",
+    "cli.chat.machine",
     "cli.chat",
     "",
 )

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol, TypeAlias
 
-from engine.cli.chat.chat_events import ChatEvent
-from engine.cli.chat.effects import (
+from engine.cli.chat.machine.chat_events import ChatEvent
+from engine.cli.chat.machine.effects import (
     Answering,
     AnswerTool,
     CancelTurn,

@@ -11,13 +11,13 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.chat import effects as do
 from engine.cli.chat.chat_client import ChatClient, SendFailure, SessionEffect
 from engine.cli.chat.chat_drafts import ChatDrafts
-from engine.cli.chat.chat_events import ChatEvent
 from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
 from engine.cli.chat.external_editor import EditFailure, edit_text
-from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_events import ChatEvent
+from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
 from engine.core.errors import EngineError, RequestNotFound, TurnOver

@@ -6,7 +6,7 @@ from typing import Literal, Protocol
 
 import attrs
 
-from engine.cli.chat.picker import PickerRequest
+from engine.cli.chat.machine.picker import PickerRequest
 
 
 @attrs.frozen

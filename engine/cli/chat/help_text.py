@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from engine.cli.chat.slash_commands import SlashCommand
+from engine.cli.chat.machine.slash_commands import SlashCommand
 
 _KEYS: Final = (
     ("Enter", "send; while the agent works, the message is read before its next step"),

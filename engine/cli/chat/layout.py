@@ -12,8 +12,8 @@ from engine.cli.chat.display.live_region import RegionFrame
 from engine.cli.chat.display.styles import without_styles
 from engine.cli.chat.editor.graphemes import cells
 from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
-from engine.cli.chat.machine import ChatMachine
-from engine.cli.chat.slash_commands import matching_commands
+from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.chat.machine.slash_commands import matching_commands
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.text.styled_text import Style
 

@@ -9,11 +9,11 @@ from typing import Final, final
 
 import trio
 
-from engine.cli.chat import effects as do
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.line_input import LineInput
-from engine.cli.chat.machine import ChatMachine
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_machine import ChatMachine
 
 # How often a line says that the turn goes on.
 _PROGRESS_SECONDS: Final = 15.0

@@ -9,8 +9,8 @@ from typing import final
 import trio
 
 from engine.cli.chat.chat_client import SessionEffect, give_answer
-from engine.cli.chat.chat_events import ChatEvent
-from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine.chat_events import ChatEvent
+from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
 from engine.cli.task.task_files import find_mentions, is_secret, load_file
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.turn.turn_summary import Tally

@@ -17,11 +17,11 @@ from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.line_driver import LineDriver
 from engine.cli.chat.line_input import LineInput
-from engine.cli.chat.machine import ChatMachine
-from engine.cli.chat.question_queue import QuestionQueue
+from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.chat.machine.question_queue import QuestionQueue
+from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.state_commands import StateCommands
-from engine.cli.chat.status_facts import StatusFacts
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for

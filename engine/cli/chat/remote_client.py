@@ -8,8 +8,8 @@ from typing import cast, final
 import trio
 
 from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
-from engine.cli.chat.chat_events import ChatEvent, ChatRemark
-from engine.cli.chat.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
 from engine.client.session_stream import StreamItem

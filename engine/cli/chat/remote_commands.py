@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import cast, final
 
 from engine.cli.chat.command_result import CommandResult, printed
-from engine.cli.chat.picker import PickerItem, PickerRequest
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.state_commands import CommandHandler, StateCommands, file_lines
 from engine.cli.terminal.terminal_text import one_line
 from engine.client.control_client import Client

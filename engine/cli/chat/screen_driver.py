@@ -11,12 +11,12 @@ from typing import Final, final
 
 import trio
 
-from engine.cli.chat import effects as do
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.display.live_region import LiveRegion
 from engine.cli.chat.display.terminal_mode import RawTerminal, reflows
 from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.layout import Size, draw
+from engine.cli.chat.machine import effects as do
 
 # At most so many frames in a second.
 _FRAME_SECONDS: Final = 1 / 30

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final, final
 
 from engine.cli.chat.command_result import CommandResult, NextSession, printed
-from engine.cli.chat.picker import PickerItem, PickerRequest
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.state_commands import CommandHandler, StateCommands, file_lines
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line

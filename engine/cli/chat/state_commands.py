@@ -12,7 +12,7 @@ import trio
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.display.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
 from engine.cli.chat.help_text import help_lines
-from engine.cli.chat.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
+from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core.messages import AssistantMessage
 from engine.export.format_cost import format_cost

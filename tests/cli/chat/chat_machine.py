@@ -2,15 +2,15 @@
 
 from itertools import count
 
-from engine.cli.chat import effects as do
 from engine.cli.chat.display.styles import Painter
 from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
-from engine.cli.chat.effects import EffectFailure
-from engine.cli.chat.machine import ChatMachine
-from engine.cli.chat.outbox import join_parts
-from engine.cli.chat.question_queue import QuestionQueue
-from engine.cli.chat.status_facts import StatusFacts
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.chat.machine.effects import EffectFailure
+from engine.cli.chat.machine.outbox import join_parts
+from engine.cli.chat.machine.question_queue import QuestionQueue
+from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.terminal.terminal_text import ASCII
 from engine.core import events as ev
 from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId

@@ -6,8 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from engine.cli.chat import effects as do
-from engine.cli.chat.effects import EffectFailure
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.effects import EffectFailure
 from tests.cli.chat.chat_machine import Chat, FakeSession
 
 WORD = re.compile(r"text\d+")

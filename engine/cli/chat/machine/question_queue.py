@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias
 
 import attrs
 
-from engine.cli.chat import effects as do
 from engine.cli.chat.editor.text_buffer import TextBuffer
+from engine.cli.chat.machine import effects as do
 from engine.cli.questions import permission_answers as pa
 from engine.cli.questions.answer_guard import QUIET_SECONDS
 from engine.cli.questions.permission_view import PermissionView, choice_lines

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
-from engine.cli.chat.outbox import PromptPart
+from engine.cli.chat.machine.outbox import PromptPart
 from engine.core.ids import InputId, RequestId, TurnId
 from engine.session.answer_types import Answer, Recovery
 

@@ -1,0 +1,61 @@
+"""What a chat holds: the parts of the machine share it, and `layout` draws it."""
+
+from __future__ import annotations
+
+import attrs
+
+from engine.cli.chat.display.transcript_view import TranscriptView
+from engine.cli.chat.editor.composer import Composer
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.outbox import Outbox
+from engine.cli.chat.machine.picker import Picker
+from engine.cli.chat.machine.question_queue import QuestionQueue
+from engine.cli.chat.machine.slash_commands import COMMANDS, SlashCommand
+from engine.cli.chat.machine.status_facts import StatusFacts
+from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.core.ids import TurnId
+
+
+@attrs.define(eq=False)
+class ChatContents:
+    """The state of the chat.
+
+    Attributes:
+        view: what is shown of the session.
+        facts: what the status line tells of it.
+        questions: the open questions.
+        composer: the draft.
+        outbox: the messages that the model has not read.
+        notice: a short remark in the status line.
+        is_accessible: nothing is redrawn: what changes is printed as lines.
+        commands: those that can be typed.
+        picker: a list that is open.
+        turn_id: the turn that runs.
+        is_cancelling: it has a cause to end.
+    """
+
+    view: TranscriptView
+    facts: StatusFacts
+    questions: QuestionQueue
+    composer: Composer = attrs.field(factory=Composer, kw_only=True)
+    outbox: Outbox = attrs.field(factory=Outbox, init=False)
+    notice: str = attrs.field(default="", init=False)
+    is_accessible: bool = attrs.field(default=False, kw_only=True)
+    commands: tuple[SlashCommand, ...] = attrs.field(default=COMMANDS, kw_only=True)
+    picker: Picker | None = attrs.field(default=None, init=False)
+    turn_id: TurnId | None = attrs.field(default=None, init=False)
+    is_cancelling: bool = attrs.field(default=False, init=False)
+
+    @property
+    def draft(self) -> str:
+        """What the user has written and the session does not have."""
+        unsent = [message.text for message in self.outbox.messages if message.state == "unsent"]
+        return "\n\n".join([*unsent, *([] if self.composer.is_empty else [self.composer.text])])
+
+    def note(self, text: str) -> do.Effect:
+        """Return a remark to print."""
+        return do.Print((self.noted(text),))
+
+    def noted(self, text: str) -> str:
+        """Return a remark as a line."""
+        return f"{self.view.symbols.note} {escape_on_one_line(text)}"

@@ -1,0 +1,120 @@
+"""The chat as a pure machine: keys and events go in, lines to print and things to do come out.
+
+It decides who gets a key or a line (a list, a question, or the composer); its parts decide what that does. `layout` draws
+the state that it holds; a driver carries out its effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import attrs
+
+from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.dialogs import Dialogs
+from engine.cli.chat.machine.key_actions import KeyActions
+from engine.cli.chat.machine.message_sender import MessageSender
+from engine.cli.chat.machine.picker import PickerRequest
+from engine.cli.chat.machine.session_follower import SessionFollower
+from engine.cli.chat.machine.slash_commands import is_command_line
+
+
+@attrs.define(eq=False)
+class ChatMachine(ChatContents):
+    """The state of the chat, and what changes it."""
+
+    _new_input_id: Callable[[], str]
+    _dialogs: Dialogs = attrs.field(init=False)
+    _sender: MessageSender = attrs.field(init=False)
+    _actions: KeyActions = attrs.field(init=False)
+    _follower: SessionFollower = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._dialogs = Dialogs(self)
+        self._sender = MessageSender(self, self._new_input_id)
+        self._actions = KeyActions(self, self._sender, self._dialogs)
+        self._follower = SessionFollower(self, self._sender)
+
+    # -- what comes in -----------------------------------------------------------------------------
+
+    def handle_key(self, event: KeyInput, now: float) -> list[do.Effect]:
+        """Handle a key, typed text or a paste; *now* is a monotonic time."""
+        # The last remark has been read.
+        self.notice = ""
+        return list(self._input(event, now))
+
+    def handle_line(self, line: str, now: float) -> list[do.Effect]:
+        """Handle a whole line, where keys are not seen."""
+        self.notice = ""
+        if self.picker is not None:
+            return list(self._dialogs.pick(self.picker.choose_line(line)))
+        outcome = None if is_command_line(line) else self.questions.choose_line(line, now)
+        if outcome is not None:
+            return list(self._dialogs.answer(outcome))
+        if line.strip():
+            draft = "" if self.composer.is_empty else f"{self.composer.text}\n"
+            self.composer.replace(draft + line)
+        return list(self._actions.enter(now))
+
+    def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
+        """Handle an event of the session."""
+        if isinstance(event, ChatRemark):
+            return [self.note(event.text)]
+        lines = self._follower.follow(event)
+        shown, typed = self.questions.show_next(now, has_draft=bool(self.composer.buffer.text))
+        self.composer.type(typed)
+        return [do.Print((*lines, *shown))] if lines or shown else []
+
+    def handle_failure(self, failure: do.EffectFailure) -> list[do.Effect]:
+        """Handle that something could not be done."""
+        effect = failure.effect
+        if isinstance(effect, (do.AnswerTool, do.Recover, do.ReplyPermission)):
+            self._dialogs.reopen(effect)
+        elif isinstance(effect, (do.SendPrompt, do.SendSteer, do.SendQueued)):
+            return self._sender.fail(effect, failure)
+        return [self.note(failure.message)]
+
+    def open_picker(self, request: PickerRequest) -> list[do.Effect]:
+        """Show a list to choose from."""
+        return self._dialogs.open_picker(request)
+
+    def send_text(self, text: str) -> list[do.Effect]:
+        """Send a text that was not typed: that of a command of the user's own."""
+        return [self._sender.send(text)]
+
+    # -- time ------------------------------------------------------------------------------------
+
+    def tick_after(self, now: float) -> float | None:
+        """Return after how many seconds the screen changes by itself; None: it does not."""
+        if self.turn_id is not None:
+            return 1.0
+        if self.notice and now < self._actions.leave_before:
+            return self._actions.leave_before - now
+        return None
+
+    def handle_tick(self, now: float) -> None:
+        """Let go of what has an end."""
+        if now >= self._actions.leave_before > float("-inf"):
+            self._actions.leave_before = float("-inf")
+            self.notice = ""
+
+    # -- keys ------------------------------------------------------------------------------------
+
+    def _input(self, event: KeyInput, now: float) -> Iterator[do.Effect]:
+        if self.picker is not None:
+            yield from self._dialogs.pick(self.picker.press(event))
+        elif self.questions.is_typing:
+            yield from self._dialogs.type_answer(event)
+        elif isinstance(event, TypedText):
+            outcome = self.questions.press(event.text, now, has_draft=bool(self.composer.buffer.text))
+            yield from self._dialogs.answer(outcome)
+        else:
+            if not (isinstance(event, Key) and event.name == "tab"):
+                self.composer.type(self.questions.note_typed(now))
+            if isinstance(event, PastedText):
+                self.composer.paste(event.text)
+            else:
+                yield from self._actions.press(event, now)

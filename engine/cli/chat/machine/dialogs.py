@@ -1,0 +1,83 @@
+"""Lists to choose from, and questions: what is chosen or answered in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.editor.key_decoder import KeyInput, PastedText, TypedText
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.picker import Chosen, Closed, Picker, PickerRequest
+from engine.cli.chat.machine.question_queue import Details, Hint, QuestionOutcome
+from engine.cli.questions.question_keys import Typed
+
+# The picker of the history puts its choice into the composer.
+HISTORY: Final = "history"
+
+
+@attrs.define(eq=False)
+class Dialogs:
+    """The list and the question that take keys or lines."""
+
+    _chat: ChatContents
+
+    # -- lists -----------------------------------------------------------------------------------
+
+    def open_picker(self, request: PickerRequest) -> list[do.Effect]:
+        """Show a list to choose from."""
+        self._chat.picker = picker = Picker(request)
+        return [do.Print(tuple(picker.numbered_lines()))] if self._chat.is_accessible else []
+
+    def pick(self, outcome: Chosen | Closed | list[str] | None) -> Iterator[do.Effect]:
+        """Do what a key or a line has decided in the list."""
+        picker = self._chat.picker
+        assert picker is not None
+        match outcome:
+            case Chosen(value=value):
+                self._chat.picker = None
+                if picker.request.command == HISTORY:
+                    self._chat.composer.replace(value)
+                else:
+                    yield do.RunCommand(picker.request.command, value)
+            case Closed():
+                self._chat.picker = None
+            case list():
+                yield do.Print(tuple(outcome))
+            case None:
+                pass
+
+    # -- questions -------------------------------------------------------------------------------
+
+    def answer(self, outcome: QuestionOutcome) -> Iterator[do.Effect]:
+        """Do what a key or a line has decided at the question."""
+        match outcome:
+            case Typed():
+                self._chat.composer.type(outcome.text)
+            case Hint():
+                self._chat.notice = outcome.text
+            case Details():
+                yield do.Print(outcome.lines)
+            case _:
+                yield outcome
+
+    def type_answer(self, event: KeyInput) -> Iterator[do.Effect]:
+        """Handle a key while an answer is being written in words."""
+        questions = self._chat.questions
+        line = questions.answer_line
+        if isinstance(event, (PastedText, TypedText)):
+            line.insert(event.text.replace("\n", " "))
+        elif event.name in {"tab", "escape", "ctrl+c"}:
+            questions.leave()
+        elif event.name == "enter":
+            yield from self.answer(questions.enter_answer())
+        else:
+            self._chat.composer.edit(line, event)
+
+    def reopen(self, effect: do.Answering) -> None:
+        """Ask again: the answer was refused."""
+        ids = effect.request_ids if isinstance(effect, do.ReplyPermission) else (effect.request_id,)
+        for request_id in ids:
+            self._chat.questions.reopen(request_id)

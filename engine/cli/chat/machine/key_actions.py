@@ -1,0 +1,187 @@
+"""What keys and commands do in the composer, apart from editing its text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.editor.key_decoder import Key
+from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.dialogs import HISTORY, Dialogs
+from engine.cli.chat.machine.message_sender import MessageSender
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
+from engine.cli.chat.machine.slash_commands import find_command, is_command_line, matching_commands
+
+# Ctrl-C at an empty prompt: a second one within this time leaves.
+LEAVE_SECONDS: Final = 2.0
+# What Shift+Tab goes through; never the one that allows everything.
+_PROFILES: Final = ("ask", "auto-edit", "read-only")
+
+
+@attrs.define(eq=False)
+class KeyActions:
+    """The actions by the names of their keys.
+
+    Attributes:
+        leave_before: until when a second Ctrl-C leaves.
+    """
+
+    _chat: ChatContents
+    _sender: MessageSender
+    _dialogs: Dialogs
+    leave_before: float = attrs.field(default=float("-inf"), init=False)
+    _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._handlers = {
+            "enter": self.enter,
+            "alt+enter": self._queue,
+            "escape": self._escape,
+            "ctrl+c": self._interrupt,
+            "tab": self._tab,
+            "ctrl+z": self._suspend,
+            "ctrl+l": self._redraw,
+            "ctrl+g": self._edit,
+            "ctrl+r": self._search,
+            "shift+tab": self._next_profile,
+        }
+
+    def press(self, key: Key, now: float) -> Iterator[do.Effect]:
+        """Do what *key* means."""
+        chat = self._chat
+        handler = self._handlers.get(key.name)
+        waiting = chat.outbox.last_waiting()
+        if handler is not None:
+            yield from handler(now)
+        elif key.name in {"up", "ctrl+p"} and chat.composer.buffer.text == "" and waiting is not None:
+            yield from self._sender.take_back(waiting)
+        elif not (key.name == "ctrl+d" and not chat.composer.buffer.text):
+            chat.composer.press(key)
+        else:
+            yield do.Leave()
+
+    # -- messages and commands -------------------------------------------------------------------
+
+    def enter(self, now: float) -> Iterator[do.Effect]:
+        """Send the draft, or run it as a command."""
+        del now
+        chat = self._chat
+        buffer = chat.composer.buffer
+        if buffer.text[: buffer.cursor].endswith("\\"):
+            buffer.delete_back()
+            buffer.insert("\n")
+        elif is_command_line(chat.composer.text):
+            yield from self._command(chat.composer.text)
+        elif not chat.composer.is_empty:
+            yield self._sender.send(chat.composer.take())
+        elif chat.turn_id is not None:
+            yield do.SkipWait(chat.turn_id)
+        elif chat.outbox.can_merge:
+            yield self._sender.send("")
+
+    def _queue(self, now: float) -> Iterator[do.Effect]:
+        composer = self._chat.composer
+        if self._chat.turn_id is None or composer.is_empty or is_command_line(composer.text):
+            yield from self.enter(now)
+        else:
+            yield self._sender.queue(composer.take())
+
+    def _command(self, line: str) -> Iterator[do.Effect]:
+        chat = self._chat
+        name, _, argument = line.strip()[1:].partition(" ")
+        found = find_command(name, chat.commands)
+        if isinstance(found, str):
+            # It stays in the composer, and is never sent to the model.
+            chat.notice = found
+            return
+        if found.needs_idle and chat.turn_id is not None:
+            chat.notice = f"/{found.name} works after this turn"
+            return
+        chat.composer.take()
+        match found.name:
+            case "editor":
+                yield do.EditExternally()
+            case "cancel" if chat.turn_id is not None:
+                yield from self._cancel()
+            case "later":
+                chat.composer.replace(argument)
+                yield from self._queue(0.0)
+            case "answer":
+                yield from self._dialogs.answer(chat.questions.answer_in_words(argument))
+            case _:
+                yield do.RunCommand(found.name, argument.strip())
+
+    # -- the turn and the chat -------------------------------------------------------------------
+
+    def _escape(self, now: float) -> Iterator[do.Effect]:
+        del now
+        if self._chat.questions.has_focus:
+            self._chat.questions.leave()
+        elif self._chat.turn_id is not None:
+            yield from self._cancel()
+
+    def _interrupt(self, now: float) -> Iterator[do.Effect]:
+        """Handle Ctrl-C."""
+        chat = self._chat
+        if chat.turn_id is not None:
+            if chat.is_cancelling:
+                yield do.Leave(at_once=True)
+            else:
+                yield from self._cancel()
+        elif chat.composer.buffer.text:
+            chat.composer.take()
+            chat.notice = "Up brings the draft back"
+        elif now < self.leave_before:
+            yield do.Leave()
+        else:
+            self.leave_before = now + LEAVE_SECONDS
+            chat.notice = "Ctrl+C again to quit"
+
+    def _cancel(self) -> Iterator[do.Effect]:
+        assert self._chat.turn_id is not None
+        if not self._chat.is_cancelling:
+            self._chat.is_cancelling = True
+            yield do.CancelTurn(self._chat.turn_id)
+
+    def _next_profile(self, now: float) -> Iterator[do.Effect]:
+        del now
+        current = self._chat.facts.profile
+        index = _PROFILES.index(current) + 1 if current in _PROFILES else 0
+        yield do.RunCommand("profile", _PROFILES[index % len(_PROFILES)])
+
+    # -- help with writing -----------------------------------------------------------------------
+
+    def _tab(self, now: float) -> Iterator[do.Effect]:
+        chat = self._chat
+        commands = matching_commands(chat.composer.text, chat.commands)
+        if len(commands) == 1:
+            chat.composer.replace(f"/{commands[0].name} ")
+        elif not commands and not chat.questions.toggle_focus(now):
+            yield from ()
+
+    def _search(self, now: float) -> Iterator[do.Effect]:
+        """Search the history."""
+        del now
+        entries = list(dict.fromkeys(reversed(self._chat.composer.history.everywhere)))
+        if entries:
+            items = tuple(PickerItem(entry, entry) for entry in entries)
+            yield from self._dialogs.open_picker(PickerRequest(HISTORY, "History", items))
+        else:
+            self._chat.notice = "The history is empty"
+
+    def _edit(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.EditExternally()
+
+    # -- the screen ------------------------------------------------------------------------------
+
+    def _suspend(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.Suspend()
+
+    def _redraw(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.Redraw()

@@ -1,0 +1,79 @@
+"""Follows the session: each of its events changes the chat, and may be shown as lines."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import attrs
+
+from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.message_sender import MessageSender
+from engine.core import events as ev
+from engine.journal.state import Resync
+
+_TURNS_SHOWN: Final = 2
+
+
+@attrs.define(eq=False)
+class SessionFollower:
+    """Takes events; returns lines to print."""
+
+    _chat: ChatContents
+    _sender: MessageSender
+    _is_attached: bool = attrs.field(default=False, init=False)
+
+    def follow(self, event: ev.Durable | ev.Live | Resync) -> list[str]:
+        """Take an event, or all that is true now."""
+        if isinstance(event, Resync):
+            return self._resync(event)
+        chat = self._chat
+        chat.facts.feed(event)
+        settled = chat.questions.feed(event)
+        lines = chat.view.feed(event)
+        if settled:
+            lines.append(chat.noted(settled))
+        if len(event.path) <= 1:
+            lines += self._own_event(event)
+        return lines
+
+    def _own_event(self, event: ev.Durable | ev.Live) -> list[str]:
+        """Take an event of the session itself, and not of a sub-agent."""
+        chat = self._chat
+        match event:
+            case ev.TurnStarted() | ev.TurnResumed():
+                chat.turn_id, chat.is_cancelling = event.turn_id, False
+            case ev.TurnEnding():
+                chat.is_cancelling = True
+            case ev.TurnEnded():
+                chat.turn_id, chat.is_cancelling = None, False
+            case ev.InputPromoted():
+                delivered = chat.outbox.feed(event)
+                return [] if delivered is None else chat.view.prompt_lines(delivered.text)
+            case ev.InputAdmitted() | ev.InputEdited() | ev.InputRemoved():
+                self._sender.put_back(chat.outbox.feed(event))
+                return self._queued_lines(event)
+            case _:
+                pass
+        return []
+
+    def _queued_lines(self, event: ev.InputAdmitted | ev.InputEdited | ev.InputRemoved) -> list[str]:
+        """Return what says that a message waits, where the list of them is not shown."""
+        if not self._chat.is_accessible or not isinstance(event, ev.InputAdmitted) or event.message.origin == "engine":
+            return []
+        places = {"prompt": "", "steer": "Queued for the next step.", "queue": "Queued for after this turn."}
+        return [self._chat.noted(places[event.mode])] if places[event.mode] else []
+
+    def _resync(self, resync: Resync) -> list[str]:
+        chat, state = self._chat, resync.state
+        chat.facts.replace(state)
+        chat.turn_id = None if state.turn is None else state.turn.turn_id
+        chat.is_cancelling = state.turn is not None and state.turn.ending is not None
+        chat.outbox.replace(state.inbox)
+        chat.questions.replace(resync.open_questions)
+        lines: list[str] = []
+        if not self._is_attached:
+            self._is_attached = True
+            lines += chat.view.history(state, _TURNS_SHOWN)
+        else:
+            lines.append(chat.noted("the output above may be incomplete"))
+        return lines + chat.view.show_state(resync)
