@@ -1,19 +1,25 @@
-"""Build the wheel, install it in an empty environment, and use it there.
+"""Build the source archive, the wheel from it, install that in an empty environment, and use it there.
 
 The environment holds the wheel and exactly its core dependencies, so that a file the wheel forgot, or a tool of the
-developers that the engine has come to need, shows here and not at a user's. Works offline: the dependencies are linked
-from the environment this script runs in.
+developers that the engine has come to need, shows here and not at a user's. The home directory is empty. Works offline:
+the dependencies are linked from the environment this script runs in.
+
+    python scripts/wheel_smoke.py            build and test
+    python scripts/wheel_smoke.py DIRECTORY  test the archive and the wheel that are there
 """
 
 import importlib.metadata
 import json
 import os
+import statistics
 import subprocess
 import sys
+import tarfile
 import tempfile
+import time
 import venv
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -43,16 +49,27 @@ for module in pkgutil.walk_packages(engine.__path__, "engine."):
 def main() -> None:
     """Run every step; the first that fails ends the script with an error."""
     with tempfile.TemporaryDirectory(prefix="engine-wheel-") as folder:
-        wheel = _build(Path(folder))
+        dist = Path(sys.argv[1]).resolve() if len(sys.argv) > 1 else _build(Path(folder) / "dist")
+        (archive,), (wheel,) = dist.glob("*.tar.gz"), dist.glob("*.whl")
         _compare_with_the_tree(wheel)
+        _compare_archive(archive)
         python = _install(wheel, Path(folder) / "venv")
         _run(python, "-W", "error", "-c", USE, *_optional_modules(wheel))
         version = _run(python.with_name("engine"), "--version").strip()
         assert _run(python, "-m", "engine", "--version").strip() == version
         assert wheel.name.split("-")[1] in version, f"{wheel.name} says it is {version}"
         _use_installed_texts(python)
-        print(f"{wheel.name}: {version}")
+        _use_in_empty_home(python.with_name("engine"), Path(folder) / "home")
+        ratio = _start_ratio(python)
+        assert ratio <= MOST_START_RATIO, f"engine --version takes {ratio:.1f} times as long as an empty program"
+        print(
+            f"{wheel.name}, from {archive.name}: {version}; it starts in {ratio:.1f} times the time of an empty program"
+        )
 
+
+# `engine --version`, compared with a Python that does nothing.
+MOST_START_RATIO = 4.0
+_STARTS = 15
 
 # What the wheel puts where `man` and shells look.
 SHARED = (
@@ -81,8 +98,39 @@ def _use_installed_texts(python: Path) -> None:
         assert _run(engine, "completion", shell) == script, f"engine completion {shell} is not share/{name}"
 
 
-def _run(*command: str | Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+def _use_in_empty_home(engine: Path, home: Path) -> None:
+    """Run what a new user runs first, as one who has nothing: no files, no key, no network."""
+    home.mkdir()
+    # The discard port: what is not on this machine fails at once.
+    nowhere = "http://127.0.0.1:9"
+    alone = {"HOME": str(home), "HTTP_PROXY": nowhere, "HTTPS_PROXY": nowhere, "PATH": os.environ["PATH"]}
+    assert "processes left          0\n" in _run(engine, "demo", env=alone)
+    checks = {check["name"]: check for check in json.loads(_run(engine, "doctor", "--json", env=alone))}
+    assert checks["version"]["state"] == checks["store"]["state"] == checks["rg"]["state"] == "ok", checks
+    refused = subprocess.run(
+        [engine, "run", "hello"], check=False, cwd=home, env=alone, stdin=subprocess.DEVNULL, capture_output=True
+    )
+    assert (refused.returncode, refused.stdout) == (6, b""), refused
+    assert b"Next: " in refused.stderr, refused
+    assert "read" in _run(engine, "tools", env=alone)
+
+
+def _start_ratio(python: Path) -> float:
+    """Return how many times as long as an empty program `engine --version` takes: the medians of interleaved starts."""
+    engine = python.with_name("engine")
+    commands: tuple[tuple[str | Path, ...], ...] = ((python, "-c", "pass"), (engine, "--version"))
+    seconds: list[list[float]] = [[], []]
+    for _ in range(_STARTS):
+        for command, times in zip(commands, seconds, strict=True):
+            begin = time.perf_counter()
+            _run(*command)
+            times.append(time.perf_counter() - begin)
+    bare, version = map(statistics.median, seconds)
+    return version / bare
+
+
+def _run(*command: str | Path, env: Mapping[str, str] = os.environ) -> str:
+    environment = {name: value for name, value in env.items() if not name.startswith("PYTHON")}
     # from the root folder, or `-c` and `-m` would find the engine of this tree
     result = subprocess.run(command, cwd="/", env=environment, capture_output=True, text=True, check=False)
     if result.returncode:
@@ -91,9 +139,28 @@ def _run(*command: str | Path) -> str:
 
 
 def _build(folder: Path) -> Path:
-    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, REPOSITORY)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
+    # Both: the wheel is then built from the archive, as when that is installed.
+    _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, REPOSITORY)
+    return folder
+
+
+def _compare_archive(archive: Path) -> None:
+    """The source archive has what its users build, test and read, and nothing that was made here."""
+    with tarfile.open(archive) as tar:
+        packed = {name.partition("/")[2] for name in tar.getnames()}
+    for name in (
+        "tests/conftest.py",
+        "docs/tutorial.md",
+        "docs/man/engine.1",
+        "requirements/dev.txt",
+        "Makefile",
+        "LICENSE",
+    ):
+        assert name in packed, f"the source archive lacks {name}"
+    made = sorted(
+        name for name in packed if "__pycache__" in name or "node_modules" in name or name.startswith("build/")
+    )
+    assert not made, f"the source archive holds what was made here: {made[:5]}"
 
 
 def _compare_with_the_tree(wheel: Path) -> None:
@@ -121,6 +188,11 @@ def _install(wheel: Path, folder: Path) -> Path:
         for top in {file.parts[0] for file in distribution.files or () if file.parts[0] not in {"..", "__pycache__"}}:
             if not (site / top).exists():
                 (site / top).symlink_to(Path(str(distribution.locate_file(top))))
+        # Programs, such as rg; scripts in Python name the interpreter of this environment, and are left out.
+        for file in distribution.files or ():
+            program = Path(str(distribution.locate_file(file))).resolve()
+            if file.parts[0] == ".." and program.parent.name == "bin" and program.read_bytes()[:2] != b"#!":
+                (folder / "bin" / program.name).symlink_to(program)
     return python
 
 
