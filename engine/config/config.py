@@ -13,6 +13,7 @@ import attrs
 
 from engine.config.agent_config import AgentConfig as AgentConfig  # noqa: PLC0414  # it is one of the values here
 from engine.config.builtin_agents import BUILT_IN
+from engine.config.chat_config import ChatConfig
 from engine.config.formatter_config import FileProgram
 from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
@@ -226,6 +227,8 @@ class Config(Value):
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
         pass_env: variables of the environment that processes of tools get although they hold secrets.
+        chat: the settings of the chat in the terminal.
+        keys: the keys of actions in the chat that are not the default ones, as `engine.config.chat_keys` takes them.
         source: the file it was read from; empty: none.
         auth_file: the file with the keys that `engine auth add` has stored; empty: none is used.
     """
@@ -246,6 +249,8 @@ class Config(Value):
     instructions: Instructions = attrs.field(factory=Instructions)
     skills: tuple[str, ...] = ()
     pass_env: tuple[str, ...] = ()
+    chat: ChatConfig = ChatConfig()
+    keys: Mapping[str, object] = attrs.field(factory=dict[str, object])
     source: str = ""
     auth_file: str = ""
 

@@ -10,6 +10,7 @@ from typing import Final, TypeVar, cast
 
 import attrs
 
+from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults
 from engine.config.instruction_config import Instructions
 from engine.config.rule_layers import RuleLayers
@@ -67,6 +68,8 @@ def build_config(merged: MergedConfig) -> Config:
             instructions=_instructions(reader),
             skills=reader.table(("skills",), SkillsTable).folders,
             pass_env=reader.table(("environment",), EnvironmentTable).pass_env,
+            chat=reader.table(("chat",), ChatConfig),
+            keys=_keys(reader),
             source=_source(merged),
         ),
     )
@@ -165,6 +168,21 @@ def _programs(reader: _Reader) -> Mapping[str, object] | None:
     programs = cast("dict[str, object]", tables)
     reader.made(("programs",), lambda: extend_registry(programs))
     return programs
+
+
+def _keys(reader: _Reader) -> Mapping[str, object]:
+    """Return the keys of the chat, validated. Raises `ConfigError`."""
+    if "keys" not in reader.merged.values:
+        return {}
+    # Imported here: most configurations change none.
+    from engine.config.chat_keys import bind_keys
+
+    keys = reader.merged.values["keys"]
+    if not isinstance(keys, dict):
+        raise ConfigError(f"{reader.merged.location(('keys',))}: keys must be a table: [keys]")
+    changes = cast("dict[str, object]", keys)
+    reader.made(("keys",), lambda: bind_keys(changes))
+    return changes
 
 
 def _instructions(reader: _Reader) -> Instructions:

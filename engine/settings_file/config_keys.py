@@ -12,6 +12,7 @@ from typing import Final, cast, get_type_hints
 
 import attrs
 
+from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Defaults, suggest_names
 from engine.core.errors import ConfigError
 from engine.settings_file.tables import (
@@ -59,6 +60,8 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "instructions": Section(table=InstructionsTable),
     "skills": Section(table=SkillsTable),
     "environment": Section(table=EnvironmentTable),
+    "chat": Section(table=ChatConfig),
+    "keys": Section(table=None),
 }
 
 

@@ -40,7 +40,9 @@ from engine.core.errors import (
     TurnParked,
     Unauthorized,
 )
+from engine.core.threads import to_thread
 from engine.core.version import __version__
+from engine.settings_file.config_file import load_config
 
 _NAME: Final = "terminal"
 _MOST_LISTED: Final = 200
@@ -104,14 +106,16 @@ def _has_screen() -> bool:
 
 async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *, resumes: bool) -> int:
     """Chat with a session of the server; return the exit code. A checkpoint. Raises what the server refuses."""
+    config = await to_thread(load_config, None, os.environ)
     head = await session.head()
     source = ChatSource(
         client=RemoteClient(client, session, resumes=resumes),
-        commands=RemoteCommands(client, session),
+        commands=RemoteCommands(client, session, config),
         drafts=ChatDrafts(default_folder(), "", session.id),
         leave_at_once=_leave_at_once,
         heading=f"engine {__version__}, session {session.id} of a server (/help; Ctrl+D detaches)",
         profile=head.profile,
+        config=config,
     )
     try:
         with trio.open_signal_receiver(*termination_signals(), signal.SIGWINCH, signal.SIGCONT) as signals:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from engine.cli.chat.machine.slash_commands import SlashCommand
-
-_KEYS: Final = (
-    ("Enter", "send; while the agent works, the message is read before its next step"),
-    ("Alt+Enter", "send after this turn"),
-    ("Ctrl+J", "new line; so is \\ before Enter"),
-    ("Esc", "cancel the turn"),
-    ("Ctrl+C", "cancel the turn; else clear the draft; twice: quit"),
-    ("Ctrl+D", "quit, if the draft is empty"),
-    ("Ctrl+Z", "suspend; fg continues"),
-    ("Ctrl+G", "write the draft in $EDITOR"),
-    ("Ctrl+R", "search the history"),
-    ("Shift+Tab", "next permission profile: ask, auto-edit, read-only"),
-    ("Up, Down", "move; then the history; on an empty draft, take back the last message"),
-    ("Tab", "complete a command; or answer a question"),
-    ("@path", "add a file to the message"),
-)
+from engine.config.chat_keys import ACTIONS, KeyBindings
 
 
-def help_lines(commands: Iterable[SlashCommand]) -> tuple[str, ...]:
-    """Return the commands and keys, one on each line."""
+def help_lines(commands: Iterable[SlashCommand], keys: KeyBindings) -> tuple[str, ...]:
+    """Return the commands and the most important keys, one on each line."""
     rows = [(f"/{command.name} {command.usage}".rstrip(), command.summary) for command in commands]
-    width = max(len(name) for name, _ in (*rows, *_KEYS))
-    return tuple(f"  {name:<{width}}  {text}" for name, text in (*rows, *_KEYS))
+    rows += [(", ".join(keys.keys_of(each.name)), each.summary) for each in ACTIONS if not each.is_edit]
+    rows += [("@path", "add a file to the message")]
+    return _columns(rows)
+
+
+def key_lines(keys: KeyBindings) -> tuple[str, ...]:
+    """Return all actions with their keys and summaries, one on each line."""
+    return _columns([(each.name, f"{', '.join(keys.keys_of(each.name)) or '-'}: {each.summary}") for each in ACTIONS])
+
+
+def _columns(rows: list[tuple[str, str]]) -> tuple[str, ...]:
+    width = max(len(name) for name, _ in rows)
+    return tuple(f"  {name:<{width}}  {text}" for name, text in rows)

@@ -88,6 +88,7 @@ class LocalChats:
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",
                 profile=self._setup.profile,
+                config=self._setup.config,
             ),
             self._setup.colour,
         )

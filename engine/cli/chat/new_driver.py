@@ -26,6 +26,8 @@ from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for
 from engine.cli.text.styled_text import Style
+from engine.config.chat_keys import bind_keys
+from engine.config.config import Config
 
 _ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
 
@@ -41,6 +43,7 @@ class ChatSource:
         leave_at_once: ends the process without saving.
         heading: the first line.
         profile: the permission profile of a session that has none of its own.
+        config: the user's configuration.
     """
 
     client: ChatClient
@@ -49,6 +52,7 @@ class ChatSource:
     leave_at_once: Callable[[int], Awaitable[object]]
     heading: str
     profile: str = ""
+    config: Config = attrs.field(factory=Config)
 
 
 def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourChoice) -> ChatDriver:
@@ -64,6 +68,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         lambda: f"input_{secrets.token_hex(8)}",
         is_accessible=is_accessible,
         commands=source.commands.available,
+        keys=bind_keys(source.config.keys),
     )
     parts = ChatParts(
         machine=machine,
@@ -73,6 +78,8 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         drafts=source.drafts,
         leave_at_once=source.leave_at_once,
     )
+    if terminal is not None:
+        terminal.has_extended_keys = source.config.chat.keys == "extended"
     driver = LineDriver(parts, LineInput(0)) if terminal is None else ScreenDriver(parts, terminal)
     driver.print_lines([*([_ACCESSIBLE] if is_accessible else []), view.painter.text(source.heading, Style.DIM)])
     return driver

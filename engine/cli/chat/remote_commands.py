@@ -11,6 +11,7 @@ from engine.cli.chat.state_commands import CommandHandler, StateCommands, file_l
 from engine.cli.terminal.terminal_text import one_line
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
+from engine.config.config import Config
 from engine.control.protocol.answer_methods import UndoResult
 from engine.core.errors import ConfigError
 from engine.journal.state import SessionState
@@ -21,11 +22,11 @@ from engine.permission.rules.profiles import PROFILES
 class RemoteCommands(StateCommands):
     """Runs the commands of one chat."""
 
-    def __init__(self, client: Client, session: RemoteSession) -> None:
+    def __init__(self, client: Client, session: RemoteSession, config: Config) -> None:
         """Make it."""
         self._client = client
         self._session = session
-        super().__init__()
+        super().__init__(config)
 
     @property
     def state(self) -> SessionState:

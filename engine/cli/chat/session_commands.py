@@ -33,7 +33,7 @@ class SessionCommands(StateCommands):
         self._session = session
         self._store = store
         self._config = config
-        super().__init__()
+        super().__init__(config)
 
     @property
     def state(self) -> SessionState:

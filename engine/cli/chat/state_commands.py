@@ -11,9 +11,11 @@ import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.display.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
-from engine.cli.chat.help_text import help_lines
+from engine.cli.chat.help_text import help_lines, key_lines
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
 from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.config.chat_keys import bind_keys
+from engine.config.config import Config
 from engine.core.messages import AssistantMessage
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
@@ -24,10 +26,12 @@ CommandHandler: TypeAlias = Callable[[str], Awaitable[CommandResult]]
 class StateCommands(ABC):
     """Runs commands; a subclass adds those that change a session."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: Config) -> None:
         """Make it."""
+        self._keys = bind_keys(config.keys)
         self._handlers: Mapping[str, CommandHandler] = {
             "help": self._help,
+            "keys": self._list_keys,
             "status": self._status,
             "cost": self._cost,
             "copy": self._copy,
@@ -56,7 +60,11 @@ class StateCommands(ABC):
 
     async def _help(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(lines=help_lines(self.available))
+        return CommandResult(lines=help_lines(self.available, self._keys))
+
+    async def _list_keys(self, argument: str) -> CommandResult:
+        del argument
+        return CommandResult(lines=key_lines(self._keys))
 
     async def _quit(self, argument: str) -> CommandResult:
         del argument

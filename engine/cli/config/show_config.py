@@ -17,6 +17,7 @@ from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
+from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig
 from engine.config.formatter_config import FileProgram
 from engine.config.instruction_config import Instructions
@@ -43,6 +44,7 @@ _DOCUMENTED: Final[dict[str, tuple[type, ...]]] = {
     "checkers": (FileProgram,),
     "sandbox": (Sandbox,),
     "instructions": (Instructions,),
+    "chat": (ChatConfig,),
 }
 
 

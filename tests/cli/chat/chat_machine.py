@@ -12,6 +12,7 @@ from engine.cli.chat.machine.outbox import join_parts
 from engine.cli.chat.machine.question_queue import QuestionQueue
 from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.terminal.terminal_text import ASCII
+from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core import events as ev
 from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart, UserMessage
@@ -20,17 +21,17 @@ from engine.journal.state import Resync, SessionState
 SESSION = SessionId("ses_1")
 
 
-def new_machine() -> ChatMachine:
+def new_machine(keys: KeyBindings) -> ChatMachine:
     numbers = count(1)
     view = TranscriptView(Painter(is_styled=False), ASCII, 80)
-    return ChatMachine(view, StatusFacts(), QuestionQueue(ASCII), lambda: f"input_{next(numbers)}")
+    return ChatMachine(view, StatusFacts(), QuestionQueue(ASCII), lambda: f"input_{next(numbers)}", keys=keys)
 
 
 class Chat:
     """A machine with a clock. `printed` is what it has printed, `effects` what it wants done."""
 
-    def __init__(self) -> None:
-        self.machine = new_machine()
+    def __init__(self, keys: KeyBindings | None = None) -> None:
+        self.machine = new_machine(keys or bind_keys({}))
         self.now = 100.0
         self.printed: list[str] = []
         self.effects: list[do.Effect] = []

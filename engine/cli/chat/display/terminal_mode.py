@@ -1,4 +1,4 @@
-"""The terminal of the chat: raw keys and bracketed paste, and nothing else that a shell would have to undo.
+"""The terminal of the chat: raw keys and bracketed paste, and by default nothing else that a shell would have to undo.
 
 Every way out restores it. What even `kill -9` leaves, the next prompt of a shell sets right by itself.
 """
@@ -17,6 +17,9 @@ import trio
 _READ_BYTES: Final = 1 << 20
 _PASTE_ON: Final = b"\x1b[?2004h"
 _PASTE_OFF: Final = b"\x1b[?2004l"
+# Reports of keys such as Shift+Enter: those of kitty's protocol that are ambiguous otherwise, and those of xterm.
+_EXTENDED_ON: Final = b"\x1b[>1u\x1b[>4;1m"
+_EXTENDED_OFF: Final = b"\x1b[>4;0m\x1b[<u"
 _IN_BACKGROUND: Final = 0.5
 
 
@@ -33,9 +36,13 @@ class RawTerminal:
     """The controlling terminal, opened a second time, so that reading does not block.
 
     (The flag of standard input is shared with the parent process.)
+
+    Attributes:
+        has_extended_keys: it is asked to report more keys: what a shell does not undo after `kill -9`.
     """
 
     _fd: int
+    has_extended_keys: bool = attrs.field(default=False, init=False)
     _saved: list[int | list[bytes | int]] | None = attrs.field(default=None, init=False)
 
     @classmethod
@@ -65,7 +72,7 @@ class RawTerminal:
             mode[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
             mode[6][termios.VMIN], mode[6][termios.VTIME] = 1, 0
             termios.tcsetattr(self._fd, termios.TCSADRAIN, mode)
-            os.write(self._fd, _PASTE_ON)
+            os.write(self._fd, _PASTE_ON + (_EXTENDED_ON if self.has_extended_keys else b""))
         except (OSError, termios.error):
             return  # the terminal is gone; the next read reports it
 
@@ -75,7 +82,7 @@ class RawTerminal:
             return
         saved, self._saved = self._saved, None
         with suppress(OSError):  # gone, or stopped by Ctrl-S
-            os.write(self._fd, _PASTE_OFF)
+            os.write(self._fd, (_EXTENDED_OFF if self.has_extended_keys else b"") + _PASTE_OFF)
         try:
             # Not TCSADRAIN: a terminal that is stopped by Ctrl-S would never drain.
             termios.tcsetattr(self._fd, termios.TCSANOW, saved)

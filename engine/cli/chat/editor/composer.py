@@ -1,4 +1,4 @@
-"""The composer: the draft, its history, and the keys that edit it."""
+"""The composer: the draft, its history, and the actions that edit it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Final
 
 import attrs
 
-from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.editor.kill_ring import KillRing
 from engine.cli.chat.editor.prompt_history import PromptHistory
 from engine.cli.chat.editor.text_buffer import TextBuffer
@@ -21,40 +20,29 @@ _FIRST_LABEL: Final = 0x100000
 _LAST_LABEL: Final = 0x10FFFD
 
 _EDITS: Final[Mapping[str, Callable[[TextBuffer], None]]] = {
-    "backspace": TextBuffer.delete_back,
-    "shift+backspace": TextBuffer.delete_back,
-    "delete": TextBuffer.delete_forward,
-    "ctrl+d": TextBuffer.delete_forward,
+    "delete_back": TextBuffer.delete_back,
+    "delete_forward": TextBuffer.delete_forward,
     "left": TextBuffer.left,
-    "ctrl+b": TextBuffer.left,
     "right": TextBuffer.right,
-    "ctrl+f": TextBuffer.right,
-    "ctrl+left": TextBuffer.word_left,
-    "alt+left": TextBuffer.word_left,
-    "alt+b": TextBuffer.word_left,
-    "ctrl+right": TextBuffer.word_right,
-    "alt+right": TextBuffer.word_right,
-    "alt+f": TextBuffer.word_right,
-    "home": TextBuffer.line_start,
-    "ctrl+a": TextBuffer.line_start,
-    "end": TextBuffer.line_end,
-    "ctrl+e": TextBuffer.line_end,
-    "ctrl+_": TextBuffer.undo,
-    "alt+t": TextBuffer.swap,
-    "alt+u": lambda buffer: buffer.change_word(str.upper),
-    "alt+l": lambda buffer: buffer.change_word(str.lower),
-    "alt+c": lambda buffer: buffer.change_word(str.capitalize),
+    "word_left": TextBuffer.word_left,
+    "word_right": TextBuffer.word_right,
+    "line_start": TextBuffer.line_start,
+    "line_end": TextBuffer.line_end,
+    "undo": TextBuffer.undo,
+    "swap": TextBuffer.swap,
+    "upper_case": lambda buffer: buffer.change_word(str.upper),
+    "lower_case": lambda buffer: buffer.change_word(str.lower),
+    "capitalize": lambda buffer: buffer.change_word(str.capitalize),
 }
 _KILLS: Final[Mapping[str, Callable[[KillRing, TextBuffer], None]]] = {
-    "ctrl+k": KillRing.kill_line_end,
-    "ctrl+u": KillRing.kill_line_start,
-    "ctrl+w": KillRing.kill_blank_word,
-    "alt+backspace": KillRing.kill_word_back,
-    "alt+d": KillRing.kill_word,
-    "ctrl+y": KillRing.yank,
-    "alt+y": KillRing.yank_earlier,
+    "kill_line_end": KillRing.kill_line_end,
+    "kill_line_start": KillRing.kill_line_start,
+    "kill_blank_word": KillRing.kill_blank_word,
+    "kill_word_back": KillRing.kill_word_back,
+    "kill_word": KillRing.kill_word,
+    "yank": KillRing.yank,
+    "yank_earlier": KillRing.yank_earlier,
 }
-_NEWLINES: Final = frozenset({"ctrl+j", "shift+enter", "ctrl+enter"})
 
 
 @attrs.define(eq=False)
@@ -96,6 +84,8 @@ class Composer:
 
     def type(self, text: str) -> None:
         """Insert typed text."""
+        if not text:
+            return
         self._column = None
         self.history.leave()
         self.buffer.insert("".join(char for char in text if not ord(char) >= _FIRST_LABEL))
@@ -114,22 +104,21 @@ class Composer:
         self.history.leave()
         self.buffer.insert(label)
 
-    def press(self, key: Key) -> bool:
-        """Edit the draft; return whether the key means something here."""
-        if key.name in {"up", "down", "ctrl+p", "ctrl+n"}:
-            return self._move_row(up=key.name in {"up", "ctrl+p"})
+    def perform(self, action: str) -> bool:
+        """Edit the draft, or move in it; return whether the action means something here."""
+        if action in {"up", "down"}:
+            return self._move_row(up=action == "up")
         self._column = None
-        if key.name in _NEWLINES:
+        if action == "newline":
             self.buffer.insert("\n")
-        else:
-            return self.edit(self.buffer, key)
-        return True
+            return True
+        return self.edit(self.buffer, action)
 
-    def edit(self, buffer: TextBuffer, key: Key) -> bool:
-        """Edit any *buffer* as the key says; return whether it says anything."""
-        if (kill := _KILLS.get(key.name)) is not None:
+    def edit(self, buffer: TextBuffer, action: str) -> bool:
+        """Edit any *buffer*; return whether the action does that."""
+        if (kill := _KILLS.get(action)) is not None:
             kill(self._kills, buffer)
-        elif (edit := _EDITS.get(key.name)) is not None:
+        elif (edit := _EDITS.get(action)) is not None:
             edit(buffer)
         else:
             return False

@@ -24,9 +24,17 @@ _CSI: Final = re.compile(r"\x1b\[([0-9;:<=>?]*)([ -/]*)([@-~])")
 _OPEN_CSI: Final = re.compile(r"\x1b(\[[0-9;:<=>? -/]{0,64})?|\x1bO|\x1b\[\[")
 _PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f-\x9f]+")
 
-_FINALS: Final = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "Z": "shift+tab"}
-_TILDES: Final = {1: "home", 2: "insert", 3: "delete", 4: "end", 5: "pageup", 6: "pagedown", 7: "home", 8: "end"}
-_CODES: Final = {9: "tab", 13: "enter", 27: "escape", 32: "space", 127: "backspace"}
+_FINALS: Final = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end", "Z": "shift+tab"} | {
+    "P": "f1",
+    "Q": "f2",
+    "S": "f4",
+}
+# After ESC O. (After ESC [, the last two are a report of the cursor and one of the mouse.)
+_SS3_FINALS: Final = _FINALS | {"R": "f3", "M": "enter"}
+_TILDES: Final = {1: "home", 2: "insert", 3: "delete", 4: "end", 5: "pageup", 6: "pagedown", 7: "home", 8: "end"} | {
+    code: f"f{number}" for number, code in enumerate((11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 23, 24), 1)
+}
+_CODES: Final = {9: "tab", 13: "enter", 27: "escape", 32: "space", 127: "backspace", 57414: "enter"}
 _CONTROLS: Final = {
     "\t": "tab",
     "\r": "enter",
@@ -153,7 +161,7 @@ class KeyDecoder:
         if (sequence := _CSI.match(text)) is not None:
             return _csi(sequence[1], sequence[3]), sequence.end()
         if len(text) >= 3 and text[:2] == "\x1bO":
-            return (Key(_FINALS[text[2]]) if text[2] in _FINALS else None), 3
+            return _named(_SS3_FINALS.get(text[2]), 1), 3
         if _OPEN_CSI.fullmatch(text) is not None:
             self.deadline = now + ESCAPE_SECONDS
             return None, 0
@@ -162,7 +170,9 @@ class KeyDecoder:
         if _PRINTABLE.match(text[1]) is not None:
             return Key(f"alt+{text[1]}"), 2
         name = _CONTROLS.get(text[1]) or (f"ctrl+{chr(ord(text[1]) + 96)}" if text[1] < "\x1b" else "")
-        return (Key(f"alt+{name}") if name else None), 2
+        # In the order of `chat_keys`: ctrl, alt, shift.
+        control, _, base = name.rpartition("+")
+        return (Key(f"{control}{'+' if control else ''}alt+{base}") if name else None), 2
 
     def _take_paste(self) -> PastedText | None:
         """Return the paste, if it is complete."""

@@ -7,12 +7,14 @@ import attrs
 from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.last_call import LastCall
 from engine.cli.chat.machine.outbox import Outbox
 from engine.cli.chat.machine.picker import Picker
 from engine.cli.chat.machine.question_queue import QuestionQueue
 from engine.cli.chat.machine.slash_commands import COMMANDS, SlashCommand
 from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core.ids import TurnId
 
 
@@ -29,6 +31,8 @@ class ChatContents:
         notice: a short remark in the status line.
         is_accessible: nothing is redrawn: what changes is printed as lines.
         commands: those that can be typed.
+        keys: what the keys do.
+        last_call: the last tool call.
         picker: a list that is open.
         turn_id: the turn that runs.
         is_cancelling: it has a cause to end.
@@ -42,6 +46,8 @@ class ChatContents:
     notice: str = attrs.field(default="", init=False)
     is_accessible: bool = attrs.field(default=False, kw_only=True)
     commands: tuple[SlashCommand, ...] = attrs.field(default=COMMANDS, kw_only=True)
+    keys: KeyBindings = attrs.field(factory=lambda: bind_keys({}), kw_only=True)
+    last_call: LastCall = attrs.field(factory=LastCall, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)

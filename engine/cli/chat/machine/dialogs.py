@@ -74,7 +74,7 @@ class Dialogs:
         elif event.name == "enter":
             yield from self.answer(questions.enter_answer())
         else:
-            self._chat.composer.edit(line, event)
+            self._chat.composer.edit(line, self._chat.keys.actions.get(event.name, ""))
 
     def reopen(self, effect: do.Answering) -> None:
         """Ask again: the answer was refused."""

@@ -32,36 +32,43 @@ class KeyActions:
     _chat: ChatContents
     _sender: MessageSender
     _dialogs: Dialogs
+    _first_key: str = attrs.field(default="", init=False)
     leave_before: float = attrs.field(default=float("-inf"), init=False)
     _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self._handlers = {
-            "enter": self.enter,
-            "alt+enter": self._queue,
-            "escape": self._escape,
-            "ctrl+c": self._interrupt,
-            "tab": self._tab,
-            "ctrl+z": self._suspend,
-            "ctrl+l": self._redraw,
-            "ctrl+g": self._edit,
-            "ctrl+r": self._search,
-            "shift+tab": self._next_profile,
+            "send": self.enter,
+            "send_later": self._queue,
+            "cancel": self._escape,
+            "interrupt": self._interrupt,
+            "quit": self._quit,
+            "complete": self._tab,
+            "up": self._up,
+            "suspend": self._suspend,
+            "redraw": self._redraw,
+            "external_editor": self._edit,
+            "search_history": self._search,
+            "next_profile": self._next_profile,
+            "jobs": self._jobs,
+            "call_details": self._call_details,
         }
 
     def press(self, key: Key, now: float) -> Iterator[do.Effect]:
-        """Do what *key* means."""
-        chat = self._chat
-        handler = self._handlers.get(key.name)
-        waiting = chat.outbox.last_waiting()
+        """Do what *key* means: alone, or after the key that has begun a pair."""
+        bindings = self._chat.keys
+        keys = f"{self._first_key} {key.name}".strip()
+        self._first_key = ""
+        if keys == key.name and key.name in bindings.prefixes:
+            self._first_key = key.name
+            self._chat.notice = f"{key.name} …"
+            return
+        action = bindings.actions.get(keys, "")
+        handler = self._handlers.get(action)
         if handler is not None:
             yield from handler(now)
-        elif key.name in {"up", "ctrl+p"} and chat.composer.buffer.text == "" and waiting is not None:
-            yield from self._sender.take_back(waiting)
-        elif not (key.name == "ctrl+d" and not chat.composer.buffer.text):
-            chat.composer.press(key)
         else:
-            yield do.Leave()
+            self._chat.composer.perform(action)
 
     # -- messages and commands -------------------------------------------------------------------
 
@@ -89,6 +96,14 @@ class KeyActions:
         else:
             yield self._sender.queue(composer.take())
 
+    def _up(self, now: float) -> Iterator[do.Effect]:
+        del now
+        waiting = self._chat.outbox.last_waiting()
+        if self._chat.composer.buffer.text == "" and waiting is not None:
+            yield from self._sender.take_back(waiting)
+        else:
+            self._chat.composer.perform("up")
+
     def _command(self, line: str) -> Iterator[do.Effect]:
         chat = self._chat
         name, _, argument = line.strip()[1:].partition(" ")
@@ -109,6 +124,8 @@ class KeyActions:
             case "later":
                 chat.composer.replace(argument)
                 yield from self._queue(0.0)
+            case "call":
+                yield from self._call_details(0.0)
             case "answer":
                 yield from self._dialogs.answer(chat.questions.answer_in_words(argument))
             case _:
@@ -140,6 +157,14 @@ class KeyActions:
             self.leave_before = now + LEAVE_SECONDS
             chat.notice = "Ctrl+C again to quit"
 
+    def _quit(self, now: float) -> Iterator[do.Effect]:
+        """Leave; with a draft, delete a character, as Ctrl-D does in a shell."""
+        del now
+        if self._chat.composer.buffer.text:
+            self._chat.composer.perform("delete_forward")
+        else:
+            yield do.Leave()
+
     def _cancel(self) -> Iterator[do.Effect]:
         assert self._chat.turn_id is not None
         if not self._chat.is_cancelling:
@@ -151,6 +176,18 @@ class KeyActions:
         current = self._chat.facts.profile
         index = _PROFILES.index(current) + 1 if current in _PROFILES else 0
         yield do.RunCommand("profile", _PROFILES[index % len(_PROFILES)])
+
+    def _call_details(self, now: float) -> Iterator[do.Effect]:
+        del now
+        lines = self._chat.last_call.lines()
+        if lines:
+            yield do.Print(lines)
+        else:
+            self._chat.notice = "There was no tool call"
+
+    def _jobs(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.RunCommand("jobs", "")
 
     # -- help with writing -----------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class SessionFollower:
             return self._resync(event)
         chat = self._chat
         chat.facts.feed(event)
+        chat.last_call.feed(event)
         settled = chat.questions.feed(event)
         lines = chat.view.feed(event)
         if settled:
@@ -66,6 +67,7 @@ class SessionFollower:
     def _resync(self, resync: Resync) -> list[str]:
         chat, state = self._chat, resync.state
         chat.facts.replace(state)
+        chat.last_call.replace(state)
         chat.turn_id = None if state.turn is None else state.turn.turn_id
         chat.is_cancelling = state.turn is not None and state.turn.ending is not None
         chat.outbox.replace(state.inbox)

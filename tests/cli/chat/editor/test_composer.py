@@ -8,7 +8,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.editor.graphemes import boundaries
-from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.editor.wrapped_text import row_of
 
 PIECES = st.sampled_from(
@@ -29,9 +28,10 @@ PIECES = st.sampled_from(
         "x" * 30,
     ]
 )
-MOVES = st.sampled_from(["left", "right", "home", "end", "up", "down", "ctrl+left", "ctrl+right"])
-KILLS = ["ctrl+k", "ctrl+u", "ctrl+w", "alt+d", "alt+backspace", "backspace", "delete"]
-OTHERS = ["ctrl+y", "alt+y", "ctrl+_", "alt+t", "alt+u", "ctrl+j"]
+MOVES = st.sampled_from(["left", "right", "line_start", "line_end", "up", "down", "word_left", "word_right"])
+KILLS = ["kill_line_end", "kill_line_start", "kill_blank_word", "kill_word", "kill_word_back"]
+KILLS += ["delete_back", "delete_forward"]
+OTHERS = ["yank", "yank_earlier", "undo", "swap", "upper_case", "newline"]
 
 
 class ComposerModel(RuleBasedStateMachine):
@@ -57,16 +57,16 @@ class ComposerModel(RuleBasedStateMachine):
     @rule(name=MOVES)
     def move(self, name: str) -> None:
         text = self.composer.text
-        self.composer.press(Key(name))
+        self.composer.perform(name)
         assert self.composer.text == text
 
     @rule(name=st.sampled_from(KILLS))
     def kill(self, name: str) -> None:
         before, after = self.parts
-        self.composer.press(Key(name))
+        self.composer.perform(name)
         text = self.composer.text
         assert len(text) <= len(before + after)
-        if name in {"ctrl+k", "alt+d", "delete"}:
+        if name in {"kill_line_end", "kill_word", "delete_forward"}:
             assert text.startswith(before)
             assert after.endswith(text[len(before) :])
         else:
@@ -75,14 +75,14 @@ class ComposerModel(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(OTHERS))
     def edit(self, name: str) -> None:
-        self.composer.press(Key(name))
+        self.composer.perform(name)
 
     @rule(name=st.sampled_from([*KILLS, *OTHERS]))
     def undo(self, name: str) -> None:
         text = self.composer.text
-        self.composer.press(Key(name))
-        if name != "ctrl+_" and self.composer.text != text:
-            self.composer.press(Key("ctrl+_"))
+        self.composer.perform(name)
+        if name != "undo" and self.composer.text != text:
+            self.composer.perform("undo")
             assert self.composer.text == text
 
     @invariant()
@@ -133,16 +133,16 @@ def test_history_keeps_whole_entries_and_the_draft() -> None:
     composer.type("first\nentry")
     composer.take()
     composer.type("draft")
-    composer.press(Key("up"))
+    composer.perform("up")
     assert composer.text == "first\nentry"
-    composer.press(Key("down"))
+    composer.perform("down")
     assert composer.text == "draft"
 
 
 def test_kills_in_a_row_are_yanked_together() -> None:
     composer = Composer()
     composer.type("one two three")
-    composer.press(Key("ctrl+w"))
-    composer.press(Key("ctrl+w"))
-    composer.press(Key("ctrl+y"))
+    composer.perform("kill_blank_word")
+    composer.perform("kill_blank_word")
+    composer.perform("yank")
     assert composer.text == "one two three"

@@ -1,0 +1,95 @@
+"""What the keys of the chat do, and that the configuration moves them."""
+
+import pytest
+
+from engine.cli.chat.machine import effects as do
+from engine.config.chat_keys import bind_keys
+from engine.core import events as ev
+from engine.core.ids import CallId
+from engine.core.messages import Settlement
+from tests.cli.chat.chat_machine import Chat
+
+
+@pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "ctrl+enter"])
+def test_newline_keys(key: str) -> None:
+    chat = Chat()
+    chat.type("one")
+    chat.press(key)
+    chat.type("two")
+    assert chat.machine.composer.text == "one\ntwo"
+    assert not chat.take()
+
+
+def test_backslash_before_enter_is_a_newline() -> None:
+    chat = Chat()
+    chat.type("one\\")
+    chat.press("enter")
+    assert chat.machine.composer.text == "one\n"
+
+
+@pytest.mark.parametrize(
+    ("keys", "effect"),
+    [
+        (["ctrl+z"], do.Suspend()),
+        (["ctrl+l"], do.Redraw()),
+        (["ctrl+g"], do.EditExternally()),
+        (["ctrl+x", "ctrl+e"], do.EditExternally()),
+        (["ctrl+t"], do.RunCommand("jobs", "")),
+        (["shift+tab"], do.RunCommand("profile", "ask")),
+        (["ctrl+d"], do.Leave()),
+    ],
+)
+def test_key_does_its_action(keys: list[str], effect: do.Effect) -> None:
+    chat = Chat()
+    chat.press(*keys)
+    assert chat.take() == [effect]
+
+
+def test_unfinished_pair_does_nothing() -> None:
+    chat = Chat()
+    chat.press("ctrl+x", "ctrl+k", "ctrl+e")
+    assert chat.take() == []
+
+
+def test_up_moves_in_the_text_before_the_history() -> None:
+    chat = Chat()
+    for text in ("first", "second"):
+        chat.type(text)
+        chat.press("enter")
+    chat.press("ctrl+c")
+    chat.take()
+    chat.type("one")
+    chat.press("ctrl+j")
+    chat.type("two")
+    chat.press("up")
+    assert chat.machine.composer.text == "one\ntwo"
+    chat.press("up")
+    assert chat.machine.composer.text == "second"
+    chat.press("up", "down", "down")
+    assert chat.machine.composer.text == "one\ntwo"
+
+
+def test_bound_keys_replace_the_default_ones() -> None:
+    chat = Chat(bind_keys({"send": "f2", "newline": ["enter"], "line_start": "ctrl+s"}))
+    chat.type("one")
+    chat.press("enter", "ctrl+s")
+    chat.type("2")
+    assert chat.machine.composer.text == "one\n2"
+    chat.press("ctrl+a", "f2")
+    assert chat.take() == [
+        do.SendPrompt(chat.machine.outbox.messages[0].input_id, chat.machine.outbox.messages[0].parts)
+    ]
+
+
+def test_details_show_the_last_call_in_full() -> None:
+    chat = Chat()
+    chat.press("ctrl+o")
+    assert chat.machine.notice == "There was no tool call"
+    call = CallId("call_1")
+    chat.event(ev.CallQueued(call_id=call, tool="bash", arguments='{"command": "printf \\u001b[2J\\nls"}'))
+    chat.press("ctrl+o")
+    assert chat.printed[-4:] == ["bash:", "  command: printf ^[[2J", "    ls", "It is still running."]
+    chat.event(ev.CallSettled(call_id=call, settlement=Settlement(status="completed", text="a\nb")))
+    chat.printed.clear()
+    chat.press("ctrl+o")
+    assert chat.printed[-3:] == ["Result:", "  a", "  b"]
