@@ -19,10 +19,12 @@ import engine
 from benchmarks.raw_socket import raise_file_limit
 from benchmarks.report import median
 from engine.control.listen import ServeOptions, serve
+from engine.control.service.full_collections import collect_between_turns
 from engine.control.token_file import add_token
 from engine.core.llm_types import ModelInfo, ModelRequest, StreamEvent
 from engine.core.messages import TextPart, UserMessage
 from engine.permission.allow_all import AllowAll
+from engine.session.engine import engine_runtime
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import done, text
 
@@ -136,6 +138,11 @@ async def main(options: ServerOptions) -> None:
         tokens = [add_token(folder, f"t{number}", "full") for number in range(options.tokens)]
         async with trio.open_nursery() as nursery:
             at = await nursery.start(serve, eng, ServeOptions(folder=folder, port=options.port))
+            sessions = engine_runtime(eng).sessions.by_id
+            # As `engine serve` does.
+            nursery.start_soon(
+                collect_between_turns, lambda: any(live.active is not None for live in sessions.values())
+            )
             port = int(at.url.rpartition(":")[2])
             print(json.dumps({"port": port, "tokens": [at.token, *tokens], "link": at.link()}), flush=True)
             await trio.to_thread.run_sync(sys.stdin.buffer.read, abandon_on_cancel=True)

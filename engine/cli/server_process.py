@@ -22,6 +22,7 @@ from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.signals import leave_at_once, termination_signals
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.control.listen import ServedAt, ServeOptions, serve
+from engine.control.service.full_collections import collect_between_turns
 from engine.control.service.server_discovery import ServerRunning
 from engine.control.service.service_manager import ServiceManager
 from engine.control.service.tls_files import TlsFiles
@@ -111,6 +112,7 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[in
                     process.announce(nursery)
                     nursery.start_soon(command.manager.keep_alive)
                     nursery.start_soon(process.watch_signals, signals)
+                    nursery.start_soon(collect_between_turns, process.is_working)
                     await served.drained.wait()
                     command.manager.notify("STOPPING=1")
                 await ended.wait()
@@ -205,8 +207,16 @@ class _ServerProcess:
             else:
                 await leave_at_once(number, self._is_ours)
 
+    def is_working(self) -> bool:
+        """Return whether a turn runs. Not a checkpoint."""
+        return self._running > 0
+
+    @property
+    def _running(self) -> int:
+        return sum(live.active is not None for live in self._sessions.values())
+
     def _drain(self, seconds: float) -> None:
-        running = sum(live.active is not None for live in self._sessions.values())
+        running = self._running
         if running and seconds:
             what = "a turn has" if running == 1 else f"{running} turns have"
             print_error(f"{what} {seconds:g} s to end; the same signal again stops and saves what runs")

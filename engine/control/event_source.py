@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 import trio
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from engine.journal.log import JournalEntry
     from engine.session.engine import Engine
     from engine.session.session_watch import Watch
+
+# Of no epoch, so a cursor there begins with a snapshot.
+_FOREIGN: Final = Position(epoch="", seq=0)
 
 
 @final
@@ -88,21 +91,25 @@ class SessionSource:
 
     async def _look_into_store(self) -> bool:
         """Wait for an event of the store, or until the session is open here; return whether there can be one."""
+        # Before the look: a session that is opened between the two would be missed.
+        change = self._runtime.services.changes.next_change(self._id)
+        live = self._runtime.sessions.by_id.get(self._id)
+        if live is not None and not live.journal.is_closed:
+            # Its own snapshot, if there has to be one: only that knows how much of the open parts is in it.
+            self._cursor = follow(live.journal, _FOREIGN if self._must_resync else self._position)
+            self._must_resync = False
+            return True
         if self._must_resync:
-            self._next = stored_resync(await self._reads.record(self._id), self._epoch)
-            self._must_resync, self._watch = False, None
+            record = await self._reads.record(self._id)
+            if record.live is None or record.live.journal.is_closed:
+                self._next = stored_resync(record, self._epoch)
+                self._must_resync, self._watch = False, None
             return True
         if self._watch is None:
             try:
                 self._watch = self._engine.watch_session(self._id, after=self._position.seq)
             except ConfigError:
                 return False  # a host's own store: it can't be watched
-        # Before the look: a session that is opened between the two would be missed.
-        change = self._runtime.services.changes.next_change(self._id)
-        live = self._runtime.sessions.by_id.get(self._id)
-        if live is not None and not live.journal.is_closed:
-            self._cursor = follow(live.journal, self._position)
-            return True
         self._next = await self._next_stored(self._watch, change)
         return self._next is not None or not self._engine.is_closed
 

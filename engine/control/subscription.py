@@ -18,7 +18,7 @@ from engine.control.protocol.server_side import events_text, note_text
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.watch_methods import HeadNote, ResyncNote, SubscribeParams
 from engine.control.service.metrics import Metrics
-from engine.control.time_slots import TimeSlots
+from engine.control.time_slots import PassLimit, TimeSlots
 from engine.core.ids import SessionId
 from engine.journal.position import encode_position
 from engine.journal.state import Resync
@@ -27,6 +27,8 @@ _EVENTS: Final = "engine_control_events_total"
 # In a second, of all subscribers together; each takes about 0.1 ms.
 _LIVE_SENDS: Final = 2_500
 _DURABLE_SENDS: Final = 4_000
+# In one pass of the scheduler.
+_SENDS_OF_PASS: Final = 16
 
 
 class NoteSink(Protocol):
@@ -51,6 +53,7 @@ class SubscriptionShare:
         texts: the JSON of events.
         live: when they send live events: a thousand subscribers of one turn get them every 0.4 s.
         durable: when they send events of the record: one wakes all subscribers at once.
+        passes: how many send before others get their turn.
     """
 
     metrics: Metrics
@@ -58,6 +61,7 @@ class SubscriptionShare:
     texts: EventTexts = attrs.field(factory=EventTexts)
     live: TimeSlots = attrs.field(factory=partial(TimeSlots, _LIVE_SENDS))
     durable: TimeSlots = attrs.field(factory=partial(TimeSlots, _DURABLE_SENDS))
+    passes: PassLimit = attrs.field(factory=partial(PassLimit, _SENDS_OF_PASS))
 
 
 @final
@@ -103,6 +107,7 @@ class Subscription:
         """Send the head, then the events as they come. A checkpoint; it ends with the session, or if cancelled."""
         await sink.send_note("head", HeadNote(sub=self.id, head=head))
         while await self._is_due():
+            await self._share.passes.wait()
             await sink.send_next(self._take)
             self._next_live = trio.current_time() + self._params.interval / 1000
 

@@ -1,4 +1,7 @@
-"""`TimeSlots`: work of many connections, spread over time, so that the engine gets its turn meanwhile."""
+"""Work of many connections, spread over time (`TimeSlots`) and over the passes of Trio's scheduler (`PassLimit`).
+
+So the engine gets its turn meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -31,3 +34,34 @@ class TimeSlots:
         slot = self.book()
         if slot > trio.current_time():
             await trio.sleep_until(slot)
+
+
+@final
+class PassLimit:
+    """At most so many tasks go on in one pass of the scheduler, the others in later ones, in their order.
+
+    Slots alone don't do this: after a delay, all that had one meanwhile would go on in a single pass.
+    """
+
+    def __init__(self, most: int) -> None:
+        """Make it for so many tasks in a pass."""
+        self._most = self._free = most
+        self._waiting = trio.lowlevel.ParkingLot()
+
+    async def wait(self) -> None:
+        """Go on, now or in a later pass. A checkpoint only if it waits; if cancelled there, nobody waits longer for it."""
+        if self._free and not self._waiting:
+            self._free -= 1
+            return
+        if not self._waiting:
+            self._refill_soon()
+        await self._waiting.park()
+
+    def _refill_soon(self) -> None:
+        # Called in the next pass, by a task of Trio.
+        trio.lowlevel.current_trio_token().run_sync_soon(self._refill)
+
+    def _refill(self) -> None:
+        self._free = self._most - len(self._waiting.unpark(count=self._most))
+        if self._waiting:
+            self._refill_soon()

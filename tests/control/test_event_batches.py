@@ -14,7 +14,7 @@ from engine.control.event_batches import (
     EventTexts,
     HeartbeatFilter,
 )
-from engine.control.time_slots import TimeSlots
+from engine.control.time_slots import PassLimit, TimeSlots
 from engine.control.transport.send_lock import SendLock
 from engine.core import events as ev
 from engine.core.events import TextDelta
@@ -76,6 +76,58 @@ async def test_many_are_spread_evenly(autojump_clock: MockClock) -> None:
 async def test_none_waits_longer_than_half_a_second(autojump_clock: MockClock) -> None:
     slots = TimeSlots(1000)
     assert max([slots.book() for _ in range(5000)]) <= trio.current_time() + 0.5
+
+
+class Passes(trio.abc.Instrument):
+    """Counts anew in each pass of the scheduler."""
+
+    sent = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        del timeout
+        self.sent = 0
+
+
+async def test_crowd_goes_on_a_few_at_a_time(autojump_clock: MockClock) -> None:
+    limit = PassLimit(10)
+    sent, passes = 0, Passes()
+    most = 0
+
+    async def send() -> None:
+        nonlocal sent, most
+        await limit.wait()
+        sent += 1
+        passes.sent += 1
+        most = max(most, passes.sent)
+
+    trio.lowlevel.add_instrument(passes)
+    async with trio.open_nursery() as nursery:
+        for _ in range(100):
+            nursery.start_soon(send)
+    trio.lowlevel.remove_instrument(passes)
+    assert (sent, most) == (100, 10)
+
+
+async def test_cancelled_at_the_limit_keeps_nobody_waiting(autojump_clock: MockClock) -> None:
+    limit = PassLimit(1)
+    order: list[str] = []
+
+    async def send(name: str) -> None:
+        await limit.wait()
+        order.append(name)
+
+    await send("first")
+    async with trio.open_nursery() as nursery:
+        with trio.CancelScope() as scope:
+            async with trio.open_nursery() as cancelled:
+                cancelled.start_soon(send, "cancelled")
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(send, "second")
+                scope.cancel()
+    with trio.fail_after(10):
+        await send("third")
+    assert order[0] == "first"
+    assert order[-2:] == ["second", "third"]
 
 
 async def test_cancelled_sender_leaves_the_lock_free(autojump_clock: MockClock) -> None:

@@ -9,17 +9,29 @@ from typing import Any
 
 import pytest
 import trio
+from trio.testing import MockClock
 from trio_websocket import ConnectionClosed
 
 import engine
+from engine.control.engine_methods import EngineMethods
+from engine.control.engine_reads import EngineReads
+from engine.control.event_source import SessionSource
 from engine.control.listen import ServeOptions, serve
+from engine.journal.position import Position
+from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import ScriptedProvider
-from engine.testing.script import Answer, call, done, text
+from engine.testing.script import Answer, Pause, call, done, text
 from tests.support.raw_http import raw_stream, request
 from tests.support.served_engine import Client, Server, served
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Real time, which a test may put forward."""
+    return MockClock(rate=1)
 
 
 async def notes(client: Client, count: int) -> list[dict[str, Any]]:
@@ -72,6 +84,41 @@ async def test_position_of_an_earlier_server_resyncs_once(tmp_path: Path, way: s
         await client.result("prompt", session_id=session_id, text="Hi", key="p2")
         seqs = [event["seq"] for event in await client.events_until("turn_ended") if event["seq"]]
         assert seqs == list(range(snapshot["sessions"][0]["state"]["seq"] + 1, seqs[-1] + 1))
+
+
+async def test_resync_of_session_opened_meanwhile_has_its_open_text(tmp_path: Path, clock: MockClock) -> None:
+    """The client comes back to a server that has just been started, and somebody else begins a turn."""
+    answer: Answer = [*text("Hello, world.", pieces=3)[:2], Pause(60), *text("Hello, world.", pieces=3)[2:], *done()]
+    async with engine.open_engine(model=ScriptedProvider([answer]), store=tmp_path / "s.db") as eng:
+        session_id = (await eng.create_session(cwd=tmp_path)).id
+        await eng.close_session(session_id)
+        reads = EngineReads(eng)
+        stored = await reads.record(session_id)
+        assert stored.live is None
+        earlier = Position(epoch="another", seq=stored.state.seq, session_id=session_id)
+        source = SessionSource(eng, reads, stored, EngineMethods(eng).epoch, earlier)
+        session = await eng.open_session(session_id)
+        async with session.prompt("Hi") as turn:
+            async for event in turn:
+                if isinstance(event, engine.TextDelta):
+                    break
+            assert await source.wait()
+            resync = source.try_next()
+            assert isinstance(resync, Resync)
+            assert resync.state.turn is not None
+            assert resync.state.turn.step is not None
+            received = resync.state.turn.step.parts[0].text
+            assert received
+            await trio.testing.wait_all_tasks_blocked()
+            clock.jump(60)
+            await turn.wait()
+        assert await source.wait()
+        while (entry := source.try_next()) is not None:
+            assert not isinstance(entry, Resync)
+            if isinstance(entry, engine.TextDelta):
+                assert entry.offset == len(received)
+                received += entry.text
+        assert received == "Hello, world."
 
 
 async def test_question_is_seen_after_a_restart(tmp_path: Path) -> None:
