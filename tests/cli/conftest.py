@@ -55,13 +55,13 @@ def quick(forks: Forks, host: str, tmp_path: Path) -> Quick:
         stderr: int | None = subprocess.PIPE,
         **env: str,
     ) -> Ended:
-        environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **_environment(host, tmp_path), **env}
+        environment = {"PATH": os.environ["PATH"], "TERM": "xterm", **environment_for(host, tmp_path), **env}
         return forks.run(*arguments, cwd=tmp_path, env=environment, stdin=stdin, stdout=stdout, stderr=stderr)
 
     return run
 
 
-def _environment(host: str, folder: Path) -> dict[str, str]:
+def environment_for(host: str, folder: Path) -> dict[str, str]:
     return {
         "ANTHROPIC_API_KEY": "test-key-0123456789",
         "ANTHROPIC_BASE_URL": host,
@@ -91,7 +91,7 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
             program: Sequence[str] = (sys.executable, "-m", "engine"),
             **env: str,
         ) -> Command:
-            environment = {**_environment(host, tmp_path), **env}
+            environment = {**environment_for(host, tmp_path), **env}
             return stack.enter_context(
                 Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
             )

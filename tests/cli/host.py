@@ -5,7 +5,7 @@ The prompt of a session names the scenario; which answer of it comes is told by 
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from engine.testing.http_server import ScriptedServer
 from engine.testing.loopback import ReceivedRequest
 from engine.testing.script import Answer, HttpFailure, Pause, call, done, spread, text
 from tests.cli.host_endings import ENDINGS
+from tests.cli.host_texts import TEXTS
 
 USAGE = Usage(input=1_000, output=50)
 
@@ -30,14 +31,15 @@ QUESTIONS = [
     {"question": "Why?"},
 ]
 
+SCENARIOS: Mapping[str, Callable[[str], Sequence[Answer]]] = {**ENDINGS, **TEXTS}
 Answers = Sequence[Answer | Callable[[ReceivedRequest], Answer]]
 
 
 def scenario(words: list[str]) -> Answers:
     name, argument = words[0], " ".join(words[1:])
     end = [*text("All done."), *done(usage=USAGE)]
-    if name in ENDINGS:
-        return ENDINGS[name](argument)
+    if name in SCENARIOS:
+        return SCENARIOS[name](argument)
     match name:
         case "hello":
             return [[*text("Hello, wörld.\nTwo lines.", pieces=5), *done(usage=USAGE)]]

@@ -1,11 +1,13 @@
 """The command as a real process: on pipes or on a terminal, spoken to and listened to with a time limit."""
 
+import codecs
 import fcntl
 import itertools
 import os
 import pty
 import select
 import signal
+import struct
 import subprocess
 import sys
 import termios
@@ -47,6 +49,10 @@ def await_sleepers(of: str, count: int, seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
+def set_size(terminal: int, columns: int, rows: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
 class Command:
     """`engine …`, running.
 
@@ -63,12 +69,13 @@ class Command:
         program: Sequence[str] = (sys.executable, "-m", "engine"),
     ) -> None:
         self.output = ""
+        self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self._ours, theirs = pty.openpty() if terminal else os.pipe()
         command = [*program, *arguments]
         # Colours have tests of their own; elsewhere they would stand between the words.
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", "NO_COLOR": "1", **env}
         if terminal:
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, b"\x1e\x00\x64\x00\x00\x00\x00\x00")  # 30 lines of 100 columns
+            set_size(theirs, 100, 30)
         self.process = subprocess.Popen(
             command,
             cwd=cwd,
@@ -90,14 +97,31 @@ class Command:
         self.process.kill()
         self.process.wait()
 
-    def read_until(self, text: str, seconds: float = 40) -> None:
-        """Read until *text* has come, or fail."""
+    def read_until(self, text: str, seconds: float = 40, *, after: int = 0) -> None:
+        """Read until *text* has come, behind the first *after* characters; or fail."""
         deadline = time.monotonic() + seconds
-        while text not in self.output:
-            assert self._read(deadline), f"{text!r} did not come; this did:\n{self.output}"
+        while text not in self.output[after:]:
+            assert self._read(deadline), f"{text!r} did not come; this did:\n{self.output[after:]}"
+
+    def read_for(self, seconds: float) -> str:
+        """Read for so long, and return what came."""
+        before, deadline = len(self.output), time.monotonic() + seconds
+        while self._read(deadline):
+            pass
+        return self.output[before:]
 
     def type(self, keys: str) -> None:
-        os.write(self._ours, keys.encode())
+        data = memoryview(keys.encode())
+        while data:
+            # The terminal takes what there is room for; the program may write in the meantime.
+            readable, writable, _ = select.select([self._ours], [self._ours], [])
+            if readable:
+                self._read(time.monotonic())
+            if writable:
+                data = data[os.write(self._ours, data[:1_000]) :]
+
+    def resize(self, columns: int, rows: int) -> None:
+        set_size(self._ours, columns, rows)
 
     def answer(self, line: str) -> None:
         """Type a line as the answer to a question, on purpose: with Tab, when it comes makes no difference."""
@@ -127,5 +151,5 @@ class Command:
             data = os.read(self._ours, 65_536)
         except OSError:  # the terminal's last user has gone
             return False
-        self.output += data.decode(errors="replace")
+        self.output += self._utf8.decode(data)
         return bool(data)

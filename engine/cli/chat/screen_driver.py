@@ -13,15 +13,17 @@ import trio
 
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.display.live_region import LiveRegion
-from engine.cli.chat.display.terminal_mode import RawTerminal, reflows
+from engine.cli.chat.display.terminal_mode import RawTerminal, reflow_of
 from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.machine import effects as do
 
 # At most so many frames in a second.
 _FRAME_SECONDS: Final = 1 / 30
-# A window that is being resized reports many sizes.
-_RESIZE_SECONDS: Final = 0.05
+# A window that is being resized has many sizes, and tells of them late: tmux waits a quarter of a second between two
+# reports. What is drawn for a size that is no more would be left behind, or erase what it does not own.
+_RESIZE_SECONDS: Final = 0.3
+_UNKNOWN_SIZE: Final = (0, 0)
 
 
 @final
@@ -32,8 +34,9 @@ class ScreenDriver(ChatDriver):
         """Make it."""
         super().__init__(parts)
         self._terminal = terminal
-        self._region = LiveRegion(terminal.size[0])
-        self._reflows = reflows(os.environ)
+        self._size = terminal.size
+        self._region = LiveRegion(self._size[0])
+        self._reflow = reflow_of(os.environ)
         self._lines: list[str] = []
         self._raw = ""
         self._changed = trio.Event()
@@ -64,6 +67,9 @@ class ScreenDriver(ChatDriver):
             self._terminal.restore()
             self._terminal.arm()
             self._region.forget()
+        elif number == signal.SIGWINCH:
+            # Even if the size is the same again: it was another one, and rows may be gone.
+            self._size = _UNKNOWN_SIZE
         self._changed.set()
         return number in {signal.SIGCONT, signal.SIGWINCH}
 
@@ -120,17 +126,16 @@ class ScreenDriver(ChatDriver):
 
     async def _draw(self) -> None:
         """Draw a frame. A checkpoint; if cancelled, the frame is written or will be."""
-        columns, rows = self._terminal.size
-        while columns != self._region.columns:
-            # Once the size has been the same for a while.
+        while (size := self._terminal.size) != self._size:
+            # Once it has been the same for a while.
             await trio.sleep(_RESIZE_SECONDS)
-            before, (columns, rows) = columns, self._terminal.size
-            if columns == before:
-                self._output.write(self._region.resize(columns, reflows=self._reflows))
-                self._machine.view.resize(columns)
+            if self._terminal.size == size:
+                self._size = size
+                self._output.write(self._region.resize(size[0], self._reflow))
+                self._machine.view.resize(size[0])
         self._changed = trio.Event()
         lines, self._lines = self._lines, []
         raw, self._raw = self._raw, ""
-        frame = draw(self._machine, Size(columns, rows), time.time())
+        frame = draw(self._machine, Size(*self._size), time.time())
         self._output.write(raw + self._region.draw(lines, frame))
         await self._output.drain()

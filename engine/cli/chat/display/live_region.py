@@ -7,7 +7,7 @@ and neither the screen nor the scrollback is ever cleared.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import attrs
 
@@ -19,6 +19,8 @@ _BEGIN: Final = "\x1b[?2026h"
 _END: Final = "\x1b[?2026l"
 _ERASE_BELOW: Final = "\x1b[J"
 _ERASE_LINE_END: Final = "\x1b[K"
+# Which rows a terminal wraps when they no longer fit; others it cuts.
+Reflow: TypeAlias = Literal["all", "all but the cursor's", "none"]
 
 
 @attrs.frozen
@@ -64,17 +66,14 @@ class LiveRegion:
         self._shown = _NOTHING
         return f"{text}{_ERASE_BELOW}"
 
-    def resize(self, columns: int, *, reflows: bool) -> str:
-        """Return what removes the region after the terminal's width has changed.
-
-        Args:
-            columns: the new width.
-            reflows: the terminal wraps the rows that no longer fit, as most do; else it cuts them.
-        """
+    def resize(self, columns: int, reflow: Reflow) -> str:
+        """Return what removes the region after the terminal's size has changed; it is *columns* wide now."""
         frame = self._shown
         text = self.clear()
-        if reflows and columns < self.columns:
-            above = sum(wrapped_rows(row, columns) for row in frame.rows[: frame.row]) + frame.column // columns
+        if reflow != "none" and columns < self.columns:
+            above = sum(wrapped_rows(row, columns) for row in frame.rows[: frame.row])
+            if reflow == "all":
+                above += frame.column // columns
             text = f"{_up(above)}\r{_ERASE_BELOW}"
         self.columns = columns
         return text
@@ -138,7 +137,9 @@ def _up(rows: int) -> str:
 
 
 def _down(rows: int) -> str:
-    return f"\x1b[{rows}B" if rows > 0 else ""
+    # Line feeds, as the control sequence stops at the last row: a terminal that has just become lower has removed the
+    # rows below the cursor, and what belongs there would overwrite this one.
+    return "\n" * rows
 
 
 def _to_column(column: int) -> str:

@@ -14,6 +14,8 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.chat.display.live_region import Reflow
+
 _READ_BYTES: Final = 1 << 20
 _PASTE_ON: Final = b"\x1b[?2004h"
 _PASTE_OFF: Final = b"\x1b[?2004l"
@@ -21,14 +23,20 @@ _PASTE_OFF: Final = b"\x1b[?2004l"
 _EXTENDED_ON: Final = b"\x1b[>1u\x1b[>4;1m"
 _EXTENDED_OFF: Final = b"\x1b[>4;0m\x1b[<u"
 _IN_BACKGROUND: Final = 0.5
+# The values of TERM_PROGRAM of terminals made with xterm.js.
+_XTERM_JS: Final = frozenset({"vscode", "Hyper", "Tabby"})
 
 
-def reflows(env: Mapping[str, str]) -> bool:
-    """Return whether the terminal wraps rows that no longer fit when it gets narrower; nearly all do."""
+def reflow_of(env: Mapping[str, str]) -> Reflow:
+    """Return what the terminal does with rows that no longer fit when it gets narrower."""
     if env.get("TMUX"):
-        return True
-    is_cutting = env.get("TERM", "") in {"linux", "vt100"} or bool(env.get("XTERM_VERSION") or env.get("STY"))
-    return not is_cutting
+        return "all"
+    if env.get("TERM", "") in {"linux", "vt100"} or env.get("XTERM_VERSION") or env.get("STY"):
+        return "none"
+    # xterm.js leaves the cursor's row to the program. Over ssh it is not known which terminal it is: taking a row too many
+    # for ours would erase a finished line, one too few only leaves a copy of what was typed.
+    is_unknown = env.get("TERM_PROGRAM") in _XTERM_JS or bool(env.get("SSH_CONNECTION"))
+    return "all but the cursor's" if is_unknown else "all"
 
 
 @attrs.define(eq=False)

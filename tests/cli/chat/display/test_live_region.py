@@ -87,9 +87,19 @@ def test_resizes_keep_finished_lines(sizes: list[tuple[int, int]]) -> None:
     region, printed = LiveRegion(60), list[str]()
     for number, (columns, count) in enumerate(sizes):
         screen.resize(columns=columns)
-        stream.feed(region.resize(columns, reflows=False))
+        stream.feed(region.resize(columns, "none"))
         line = f"line {number}"
         printed.append(line)
         rows = [*(f"row {index}" for index in range(count)), "> "]
         stream.feed(region.draw([line], frame(rows)))
         assert lines_of(screen) == [*printed, *(row.rstrip() for row in rows)]
+
+
+def test_frame_in_a_window_that_became_lower() -> None:
+    """The terminal has removed the rows below the cursor, which the program does not know yet."""
+    region = LiveRegion(40)
+    region.draw([], frame(["open", "> draft", "status"], 1))
+    screen, stream = terminal(40, 3)
+    stream.feed("finished\r\nopen\r\n> draft")
+    stream.feed(region.draw([], frame(["open", "> drafts", "other status"], 1)))
+    assert lines_of(screen) == ["finished", "open", "> drafts", "other status"]
