@@ -10,7 +10,7 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.value_base import Value
 
-CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"keys": ("plain", "extended")}
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"editor": ("emacs", "vi"), "keys": ("plain", "extended")}
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -18,9 +18,11 @@ class ChatConfig(Value):
     """The settings of the chat in the terminal.
 
     Attributes:
+        editor: whose keys the prompt has: `emacs`, as a shell, or `vi`.
         keys: `extended` asks the terminal to report keys such as Shift+Enter; it is asked to stop when the chat ends.
     """
 
+    editor: str = "emacs"
     keys: str = "plain"
 
     def __attrs_post_init__(self) -> None:

@@ -18,6 +18,7 @@ from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.text.styled_text import Style
 
 _PROMPT: Final = "> "
+_NORMAL_PROMPT: Final = ": "  # of vi
 _MIN_ROWS: Final = 4
 _MAX_COMMANDS: Final = 8
 
@@ -84,7 +85,7 @@ def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[st
         rows = wrap_text(questions.answer_line.text, width - len(prompt), {})
         cursor = questions.answer_line.cursor
     else:
-        prompt = _PROMPT
+        prompt = _NORMAL_PROMPT if composer.is_normal else _PROMPT
         composer.width = width - len(prompt)
         rows, cursor = composer.rows, composer.buffer.cursor
     index = row_of(rows, cursor)

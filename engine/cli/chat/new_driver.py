@@ -78,6 +78,8 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         drafts=source.drafts,
         leave_at_once=source.leave_at_once,
     )
+    if terminal is not None and source.config.chat.editor == "vi":
+        machine.composer.use_vi()
     if terminal is not None:
         terminal.has_extended_keys = source.config.chat.keys == "extended"
     driver = LineDriver(parts, LineInput(0)) if terminal is None else ScreenDriver(parts, terminal)

@@ -10,6 +10,7 @@ import attrs
 from engine.cli.chat.editor.kill_ring import KillRing
 from engine.cli.chat.editor.prompt_history import PromptHistory
 from engine.cli.chat.editor.text_buffer import TextBuffer
+from engine.cli.chat.editor.vi_mode import ViMode
 from engine.cli.chat.editor.wrapped_text import TextRow, row_of, wrap_text
 
 # A longer paste is shown as a label.
@@ -53,11 +54,13 @@ class Composer:
         buffer: its text.
         history: what was sent before.
         width: of its rows, in cells.
+        vi: the mode of vi's keys; None: the keys are those of a shell.
     """
 
     buffer: TextBuffer = attrs.field(factory=TextBuffer, init=False)
     history: PromptHistory = attrs.field(factory=PromptHistory)
     width: int = attrs.field(default=80, init=False)
+    vi: ViMode | None = attrs.field(default=None, init=False)
     _kills: KillRing = attrs.field(factory=KillRing, init=False)
     _pastes: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
     _labels: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
@@ -82,8 +85,37 @@ class Composer:
         """The draft as rows."""
         return wrap_text(self.buffer.text, self.width, self._labels)
 
+    def use_vi(self) -> None:
+        """Have vi's keys from now on."""
+        self.vi = ViMode(self.buffer)
+        self.vi.reset()
+
+    def vi_escape(self) -> bool:
+        """Handle Esc as vi does; return whether it meant something."""
+        return self.vi is not None and self.vi.escape()
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether typed text is commands of vi."""
+        return self.vi is not None and self.vi.is_normal
+
     def type(self, text: str) -> None:
-        """Insert typed text."""
+        """Take typed text: insert it, or run it as commands of vi."""
+        for index, char in enumerate(text):
+            if self.vi is None or not self.vi.is_normal:
+                if self.vi is not None:
+                    self.vi.note_inserted(text[index:])
+                self.insert(text[index:])
+                return
+            move = self.vi.press(char)
+            if move:
+                self._move_row(up=move == "up")
+                self.vi.settle()
+            else:
+                self._column = None
+
+    def insert(self, text: str) -> None:
+        """Insert text."""
         if not text:
             return
         self._column = None
@@ -93,7 +125,7 @@ class Composer:
     def paste(self, text: str) -> None:
         """Insert pasted text; a long one is shown as a label, and sent whole."""
         if len(text) <= _MAX_PASTED_CHARS and text.count("\n") < _MAX_PASTED_LINES:
-            self.type(text)
+            self.insert(text)
             return
         number = len(self._pastes) + 1
         label = chr(min(_LAST_LABEL, _FIRST_LABEL + number))
@@ -109,6 +141,8 @@ class Composer:
         if action in {"up", "down"}:
             return self._move_row(up=action == "up")
         self._column = None
+        if self.vi is not None and action in {"newline", "delete_back"}:
+            self.vi.note_inserted("\n" if action == "newline" else "")
         if action == "newline":
             self.buffer.insert("\n")
             return True
@@ -135,6 +169,8 @@ class Composer:
         text = self.text
         self.history.add(text)
         self.clear()
+        if self.vi is not None:
+            self.vi.reset()
         return text
 
     def clear(self) -> None:

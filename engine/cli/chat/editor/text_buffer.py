@@ -15,7 +15,12 @@ import attrs
 from engine.cli.chat.editor.graphemes import boundaries
 
 _MAX_UNDO: Final = 500
-_WORD: Final = re.compile(r"\w+")
+# What may be in a word besides letters and digits: combining marks, which `\w` leaves out.
+MARKS: Final = (
+    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963"
+    r"\u0980-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
+)
+_WORD: Final = re.compile(rf"\w[\w{MARKS}]*")
 
 
 @attrs.define(eq=False)
@@ -33,6 +38,8 @@ class TextBuffer:
     _undo: list[tuple[str, int]] = attrs.field(factory=list[tuple[str, int]], init=False)
     # So that a word typed in one go is undone in one go, and kills in a row are yanked together.
     last_edit: str = attrs.field(default="", init=False)
+    # Edits of a group are undone together. None: there is no group; else, whether it has its state to return to.
+    _group: bool | None = attrs.field(default=None, init=False)
 
     @property
     def is_empty(self) -> bool:
@@ -49,6 +56,7 @@ class TextBuffer:
         """Remove everything, and forget how it was written."""
         self.text, self.cursor, self.last_edit = "", 0, ""
         self._undo.clear()
+        self._group = None if self._group is None else False
 
     # -- typing ------------------------------------------------------------------------------
 
@@ -62,11 +70,11 @@ class TextBuffer:
 
     def delete_back(self) -> None:
         """Delete the cluster before the cursor."""
-        self.splice(self._before(self.cursor), self.cursor)
+        self.splice(self.before(self.cursor), self.cursor)
 
     def delete_forward(self) -> None:
         """Delete the cluster after the cursor."""
-        self.splice(self.cursor, self._after(self.cursor))
+        self.splice(self.cursor, self.after(self.cursor))
 
     def undo(self) -> None:
         """Undo the last edit."""
@@ -74,20 +82,30 @@ class TextBuffer:
             self.text, self.cursor = self._undo.pop()
         self.last_edit = ""
 
+    def begin_group(self) -> None:
+        """From now on, edits are undone together."""
+        self._group = False
+
+    def end_group(self) -> None:
+        """The next edit is undone by itself again."""
+        self._group = None
+        self.last_edit = ""
+
     # -- moving ------------------------------------------------------------------------------
 
     def move(self, position: int) -> None:
-        """Put the cursor at *position*, or before the cluster that holds it."""
+        """Put the cursor at *position*; inside a cluster it goes to that end of it that is in the direction of the move."""
         self.last_edit = ""
-        self.cursor = self._at_boundary(max(0, min(position, len(self.text))), nearest_end=False)
+        position = max(0, min(position, len(self.text)))
+        self.cursor = self._at_boundary(position, nearest_end=position > self.cursor)
 
     def left(self) -> None:
         """Move over the cluster before the cursor."""
-        self.move(self._before(self.cursor))
+        self.move(self.before(self.cursor))
 
     def right(self) -> None:
         """Move over the cluster after the cursor."""
-        self.move(self._after(self.cursor))
+        self.move(self.after(self.cursor))
 
     def word_left(self) -> None:
         """Move to the beginning of the word before the cursor."""
@@ -109,8 +127,8 @@ class TextBuffer:
 
     def swap(self) -> None:
         """Swap the clusters around the cursor, and move on; at the end of the line, the last two."""
-        middle = self.cursor if self.cursor < line_end_at(self.text, self.cursor) else self._before(self.cursor)
-        start, end = self._before(middle), self._after(middle)
+        middle = self.cursor if self.cursor < line_end_at(self.text, self.cursor) else self.before(self.cursor)
+        start, end = self.before(middle), self.after(middle)
         if start < line_start_at(self.text, middle) or start == middle:
             return
         self._remember("swap")
@@ -131,7 +149,8 @@ class TextBuffer:
 
     def _remember(self, edit: str, *, goes_on: bool = False) -> None:
         """Make this state one that undo returns to, unless the edit continues the last one."""
-        if not goes_on:
+        if not goes_on and not self._group:
+            self._group = None if self._group is None else True
             self._undo.append((self.text, self.cursor))
             del self._undo[:-_MAX_UNDO]
         self.last_edit = edit
@@ -156,13 +175,15 @@ class TextBuffer:
         start = line_start_at(self.text, position)
         return start, boundaries(self.text[start : line_end_at(self.text, position)])
 
-    def _before(self, position: int) -> int:
+    def before(self, position: int) -> int:
+        """Return the position of the cluster before *position*."""
         start, marks = self._marks(position)
         if position == start:
             return max(0, start - 1)
         return start + marks[bisect.bisect_left(marks, position - start) - 1]
 
-    def _after(self, position: int) -> int:
+    def after(self, position: int) -> int:
+        """Return the position behind the cluster at *position*."""
         start, marks = self._marks(position)
         if position == start + marks[-1]:
             return min(len(self.text), position + 1)

@@ -137,6 +137,8 @@ class KeyActions:
         del now
         if self._chat.questions.has_focus:
             self._chat.questions.leave()
+        elif self._chat.composer.vi_escape():
+            return
         elif self._chat.turn_id is not None:
             yield from self._cancel()
 
