@@ -7,6 +7,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.chat.editor import word_edits
 from engine.cli.chat.editor.kill_ring import KillRing
 from engine.cli.chat.editor.prompt_history import PromptHistory
 from engine.cli.chat.editor.text_buffer import TextBuffer
@@ -25,15 +26,15 @@ _EDITS: Final[Mapping[str, Callable[[TextBuffer], None]]] = {
     "delete_forward": TextBuffer.delete_forward,
     "left": TextBuffer.left,
     "right": TextBuffer.right,
-    "word_left": TextBuffer.word_left,
-    "word_right": TextBuffer.word_right,
-    "line_start": TextBuffer.line_start,
-    "line_end": TextBuffer.line_end,
+    "word_left": word_edits.word_left,
+    "word_right": word_edits.word_right,
+    "line_start": word_edits.line_start,
+    "line_end": word_edits.line_end,
     "undo": TextBuffer.undo,
-    "swap": TextBuffer.swap,
-    "upper_case": lambda buffer: buffer.change_word(str.upper),
-    "lower_case": lambda buffer: buffer.change_word(str.lower),
-    "capitalize": lambda buffer: buffer.change_word(str.capitalize),
+    "swap": word_edits.swap,
+    "upper_case": lambda buffer: word_edits.change_word(buffer, str.upper),
+    "lower_case": lambda buffer: word_edits.change_word(buffer, str.lower),
+    "capitalize": lambda buffer: word_edits.change_word(buffer, str.capitalize),
 }
 _KILLS: Final[Mapping[str, Callable[[KillRing, TextBuffer], None]]] = {
     "kill_line_end": KillRing.kill_line_end,

@@ -6,7 +6,8 @@ from typing import Final
 
 import attrs
 
-from engine.cli.chat.editor.text_buffer import TextBuffer, line_end_at, line_start_at, word_end_at, word_start_at
+from engine.cli.chat.editor.text_buffer import TextBuffer, line_end_at, line_start_at
+from engine.cli.chat.editor.word_edits import word_end_at, word_start_at
 
 _MAX_KILLS: Final = 20
 

@@ -6,8 +6,6 @@ The cursor stands between grapheme clusters. Each method leaves it there.
 from __future__ import annotations
 
 import bisect
-import re
-from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -15,12 +13,6 @@ import attrs
 from engine.cli.chat.editor.graphemes import boundaries
 
 _MAX_UNDO: Final = 500
-# What may be in a word besides letters and digits: combining marks, which `\w` leaves out.
-MARKS: Final = (
-    r"\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1-\u05c7\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963"
-    r"\u0980-\u0dff\u0e31-\u0e3a\u0e47-\u0e4e\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20f0\ufe20-\ufe2f"
-)
-_WORD: Final = re.compile(rf"\w[\w{MARKS}]*")
 
 
 @attrs.define(eq=False)
@@ -107,44 +99,6 @@ class TextBuffer:
         """Move over the cluster after the cursor."""
         self.move(self.after(self.cursor))
 
-    def word_left(self) -> None:
-        """Move to the beginning of the word before the cursor."""
-        self.move(word_start_at(self.text, self.cursor))
-
-    def word_right(self) -> None:
-        """Move behind the word after the cursor."""
-        self.move(word_end_at(self.text, self.cursor))
-
-    def line_start(self) -> None:
-        """Move to the beginning of the line."""
-        self.move(line_start_at(self.text, self.cursor))
-
-    def line_end(self) -> None:
-        """Move to the end of the line."""
-        self.move(line_end_at(self.text, self.cursor))
-
-    # -- other edits -------------------------------------------------------------------------
-
-    def swap(self) -> None:
-        """Swap the clusters around the cursor, and move on; at the end of the line, the last two."""
-        middle = self.cursor if self.cursor < line_end_at(self.text, self.cursor) else self.before(self.cursor)
-        start, end = self.before(middle), self.after(middle)
-        if start < line_start_at(self.text, middle) or start == middle:
-            return
-        self._remember("swap")
-        self.text = self.text[:start] + self.text[middle:end] + self.text[start:middle] + self.text[end:]
-        self.cursor = self._at_boundary(end)
-
-    def change_word(self, change: Callable[[str], str]) -> None:
-        """Replace the rest of the word after the cursor by what *change* makes of it, and move behind it."""
-        end = word_end_at(self.text, self.cursor)
-        if end == self.cursor:
-            return
-        self._remember("change")
-        changed = change(self.text[self.cursor : end])
-        self.text = self.text[: self.cursor] + changed + self.text[end:]
-        self.cursor = self._at_boundary(self.cursor + len(changed))
-
     # -- helpers -----------------------------------------------------------------------------
 
     def _remember(self, edit: str, *, goes_on: bool = False) -> None:
@@ -207,15 +161,3 @@ def line_end_at(text: str, position: int) -> int:
     """Return where the line of *position* ends."""
     end = text.find("\n", position)
     return len(text) if end < 0 else end
-
-
-def word_start_at(text: str, position: int) -> int:
-    """Return where the word before *position* begins."""
-    words = [match.start() for match in _WORD.finditer(text, 0, position)]
-    return words[-1] if words else 0
-
-
-def word_end_at(text: str, position: int) -> int:
-    """Return where the word after *position* ends."""
-    match = _WORD.search(text, position)
-    return len(text) if match is None else match.end()

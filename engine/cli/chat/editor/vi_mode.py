@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from engine.cli.chat.editor.text_buffer import TextBuffer, line_end_at, line_start_at
-from engine.cli.chat.editor.vi_motions import ViRange, is_text_object, motion_target, operator_range, text_object
+from engine.cli.chat.editor.vi_motions import ViRange, motion_target, operator_range, text_object
 
 # A command is complete when it matches; `_BEGINNING` matches what may still become one.
 _MOTION: Final = r"[hjklwbeWBE0^$G;, ]|gg|[fFtT].|\r"
@@ -129,23 +129,22 @@ class ViMode:
     def _operate(self, match: re.Match[str], count: int) -> None:
         buffer, operator = self.buffer, match["operator"]
         count = (count or 1) * int(match["second"] or 1) if count or match["second"] else 0
-        found: ViRange | None
+        found: ViRange | None = None
         if match["object"] is not None:
-            kind = match["object"]
-            found = text_object(buffer.text, buffer.cursor, kind) if is_text_object(kind[1]) else None
-        elif match["double"] is not None:
-            found = operator_range(buffer, "lines", count) if match["double"] == operator else None
-        else:
-            motion = self._motion(match["target"])
-            if (
-                operator == "c"
-                and motion in {"w", "W"}
-                and not buffer.text[buffer.cursor : buffer.cursor + 1].isspace()
-            ):
-                motion = "e" if motion == "w" else "E"
-            found = operator_range(buffer, motion, count)
+            found = text_object(buffer.text, buffer.cursor, match["object"])
+        elif match["target"] is not None:
+            found = operator_range(buffer, self._target(match["target"], operator), count)
+        elif match["double"] == operator:
+            found = operator_range(buffer, "lines", count)
         if found is not None:
             self._apply(operator, found)
+
+    def _target(self, motion: str, operator: str) -> str:
+        """Return the motion of an operator; `cw` leaves the blank behind the word, as `ce` does."""
+        at = self.buffer.cursor
+        if operator == "c" and motion in {"w", "W"} and not self.buffer.text[at : at + 1].isspace():
+            return "e" if motion == "w" else "E"
+        return self._motion(motion)
 
     def _apply(self, operator: str, found: ViRange) -> None:
         buffer = self.buffer

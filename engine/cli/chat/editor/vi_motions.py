@@ -8,7 +8,8 @@ from typing import Final
 
 import attrs
 
-from engine.cli.chat.editor.text_buffer import MARKS, TextBuffer, line_end_at, line_start_at
+from engine.cli.chat.editor.text_buffer import TextBuffer, line_end_at, line_start_at
+from engine.cli.chat.editor.word_edits import MARKS
 
 _WORD: Final = re.compile(rf"\w[\w{MARKS}]*|[^\w\s]+")
 _BIG_WORD: Final = re.compile(r"\S+")
@@ -47,26 +48,31 @@ def motion_target(buffer: TextBuffer, motion: str, count: int) -> int | None:
 
 
 def _step(buffer: TextBuffer, position: int, motion: str) -> int:
-    text = buffer.text
-    start, end = line_start_at(text, position), line_end_at(text, position)
-    pattern = _BIG_WORD if motion.isupper() else _WORD
-    match motion.lower():
+    if motion.lower() in {"w", "b", "e"}:
+        return _word_step(buffer.text, position, motion)
+    start, end = line_start_at(buffer.text, position), line_end_at(buffer.text, position)
+    match motion:
         case "h":
             return max(start, buffer.before(position))
-        case "l" | " ":
-            return min(end, buffer.after(position))
         case "0":
             return start
         case "^":
-            return start + len(text[start:end]) - len(text[start:end].lstrip())
+            return end - len(buffer.text[start:end].lstrip())
         case "$":
             return end
-        case "w":
-            return next((match.start() for match in pattern.finditer(text) if match.start() > position), len(text))
-        case "e":
-            return next((match.end() - 1 for match in pattern.finditer(text) if match.end() - 1 > position), len(text))
         case _:
-            return max((match.start() for match in pattern.finditer(text, 0, position)), default=0)
+            return min(end, buffer.after(position))
+
+
+def _word_step(text: str, position: int, motion: str) -> int:
+    words = (_BIG_WORD if motion.isupper() else _WORD).finditer(text)
+    match motion.lower():
+        case "w":
+            return next((word.start() for word in words if word.start() > position), len(text))
+        case "e":
+            return next((word.end() - 1 for word in words if word.end() - 1 > position), len(text))
+        case _:
+            return max((word.start() for word in words if word.start() < position), default=0)
 
 
 def _line_target(text: str, motion: str, count: int) -> int:
@@ -123,12 +129,7 @@ def text_object(text: str, cursor: int, kind: str) -> ViRange | None:
         return _word_object(text, cursor, is_around=is_around, is_big=name == "W")
     if name in _QUOTES:
         return _quoted(text, cursor, name, is_around=is_around)
-    return _between(text, cursor, _PAIRS[name], is_around=is_around)
-
-
-def is_text_object(kind: str) -> bool:
-    """Return whether there is a text object of that name, without its `i` or `a`."""
-    return kind in {"w", "W"} or kind in _QUOTES or kind in _PAIRS
+    return _between(text, cursor, _PAIRS[name], is_around=is_around) if name in _PAIRS else None
 
 
 def _word_object(text: str, cursor: int, *, is_around: bool, is_big: bool) -> ViRange | None:
