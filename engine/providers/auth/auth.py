@@ -37,6 +37,13 @@ class Auth(Protocol):
         """
         ...
 
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the next request may have other credentials than those in *headers*, which the host refused.
+
+        Not a checkpoint: what is kept is forgotten, and `headers` fetches it again.
+        """
+        ...
+
 
 @attrs.frozen
 class KeyAuth:
@@ -55,6 +62,10 @@ class KeyAuth:
         """Return the key's header. Not a checkpoint."""
         return {self.header: f"{self.scheme} {self.key}" if self.scheme else self.key}
 
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Return False: there is no other key."""
+        return False
+
 
 @attrs.frozen
 class NoAuth:
@@ -68,6 +79,10 @@ class NoAuth:
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:  # async because of the protocol
         """Return nothing. Not a checkpoint."""
         return {}
+
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Return False."""
+        return False
 
 
 @attrs.frozen
@@ -85,6 +100,10 @@ class ExtraHeadersAuth:
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the headers of both. A checkpoint if the other authentication is one."""
         return {**self.own, **await self.auth.headers(request)}
+
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Renew the other authentication."""
+        return self.auth.renew(headers)
 
 
 @attrs.frozen
@@ -107,6 +126,10 @@ class BasicAuth:
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the headers of both; the other's wins on a conflict. A checkpoint if the other is one."""
         return {"authorization": f"Basic {self._token}", **await self.auth.headers(request)}
+
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Renew the other authentication."""
+        return self.auth.renew(headers)
 
 
 def split_password(base_url: str, auth: Auth) -> tuple[str, Auth]:

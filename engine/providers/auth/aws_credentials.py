@@ -69,6 +69,10 @@ class AwsAuth:
             self._keys = await to_thread(self.find_keys, limiter=self._limiter)
         return signature_headers(request, self._keys, region=self.region, service=self.service, now=self.clock())
 
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Return False: each request looks for keys itself."""
+        return False
+
 
 def aws_auth(env: Mapping[str, str], service: str) -> AwsAuth:
     """Return the authentication for *service*. Raises `ConfigError` without a region or keys."""

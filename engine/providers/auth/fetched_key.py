@@ -34,26 +34,27 @@ _COMMAND_KEYS: Final[dict[tuple[str, ...], str]] = {}
 
 @attrs.define(eq=False)
 class FetchedKeyAuth:
-    """A key in a header, fetched for the first request and then kept in memory.
+    """A key in a header, fetched for the first request, then kept in memory until the host refuses it.
 
     Attributes:
         host: the host's name.
         header: the header.
         scheme: what comes before the key; empty: nothing.
-        fetch: returns the key. Raises `AuthFailed`, `ConfigError`.
+        fetch: returns the key; it gets the one that was refused last. Raises `AuthFailed`, `ConfigError`.
     """
 
     host: str
     header: str
     scheme: str
-    fetch: Callable[[], Awaitable[str]]
+    fetch: Callable[[str], Awaitable[str]]
     _lock: trio.Lock = attrs.field(factory=trio.Lock, init=False)
     _key: str = attrs.field(default="", init=False, repr=False)
+    _refused: str = attrs.field(default="", init=False, repr=False)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The key, once it has been fetched."""
-        return (self._key,) if self._key else ()
+        """The key, once it has been fetched, and the one before it, which the host may still quote."""
+        return tuple(key for key in (self._key, self._refused) if key)
 
     async def headers(self, request: UnsignedRequest) -> Mapping[str, str]:
         """Return the key's header. A checkpoint until the key is there; if cancelled before, the next request fetches it."""
@@ -61,19 +62,28 @@ class FetchedKeyAuth:
             # Of requests at the same time, one fetches the key, and the others wait for it.
             async with self._lock:
                 if not self._key:
-                    key = require_key(await self.fetch(), f"the key of {self.host}")
+                    key = require_key(await self.fetch(self._refused), f"the key of {self.host}")
                     remember_secret(name_of_key(self.host), key)
                     self._key = key
-        return {self.header: f"{self.scheme} {self._key}" if self.scheme else self._key}
+        return {self.header: self._with_scheme(self._key)}
+
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Forget the key, unless another request has fetched a new one meanwhile; return True. Not a checkpoint."""
+        if self._key and headers.get(self.header) == self._with_scheme(self._key):
+            self._key, self._refused = "", self._key
+        return True
+
+    def _with_scheme(self, key: str) -> str:
+        return f"{self.scheme} {key}" if self.scheme else key
 
 
-async def key_of_command(host: str, command: tuple[str, ...]) -> str:
-    """Return what *command* prints. Always a checkpoint.
+async def key_of_command(host: str, command: tuple[str, ...], refused: str = "") -> str:
+    """Return what *command* prints, or has printed before, unless that was *refused* since. Always a checkpoint.
 
     If cancelled, the command and what it has started are ended, and nothing is kept. Raises `AuthFailed` if it fails,
     prints nothing or takes longer than 10 seconds.
     """
-    if key := _COMMAND_KEYS.get(command):
+    if (key := _COMMAND_KEYS.get(command, "")) not in {"", refused}:
         await trio.lowlevel.checkpoint()
         return key
     output, errors = bytearray(), bytearray()
@@ -106,11 +116,12 @@ def _keep(buffer: bytearray, chunk: bytes) -> None:
     buffer += chunk[: _MAX_BYTES - len(buffer)]
 
 
-async def key_of_keyring(host: str) -> str:
-    """Return the key in the system's keyring. A checkpoint; if cancelled, the search goes on in its thread.
+async def key_of_keyring(host: str, refused: str = "") -> str:
+    """Return the key in the system's keyring, also if it is *refused*. A checkpoint; if cancelled, its thread goes on.
 
     Raises `AuthFailed` if the keyring has none, `ConfigError` if it can't be used.
     """
+    del refused  # nothing is kept here
     key = await to_thread(read_keyring, host)
     if not key:
         raise AuthFailed(f"the keyring has no key of {host} any more\nNext: engine auth add {host}")

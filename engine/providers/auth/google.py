@@ -108,6 +108,10 @@ class GoogleAuth:
         credentials.apply(headers)
         return headers
 
+    def renew(self, headers: Mapping[str, str]) -> bool:
+        """Return False: a token is renewed when it is about to expire."""
+        return False
+
     def _renew(self) -> Credentials:
         with self._thread_lock:
             if self._credentials is None:

@@ -96,8 +96,8 @@ def _key_auth(host: Host, env: Mapping[str, str], auth_file: str) -> Auth:
             return FetchedKeyAuth(host.name, header, scheme, fetch_of(host, credential))
 
 
-def fetch_of(host: Host, credential: Credential) -> Callable[[], Awaitable[str]]:
-    """Return what fetches a key of a keyring or a command."""
+def fetch_of(host: Host, credential: Credential) -> Callable[[str], Awaitable[str]]:
+    """Return what fetches a key of a keyring or a command; it gets the key that was refused last, or an empty text."""
     from engine.providers.auth.fetched_key import key_of_command, key_of_keyring
 
     if credential.source == "keyring":

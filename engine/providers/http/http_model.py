@@ -1,7 +1,8 @@
 """A model behind HTTP: moves bytes between httpx and a wire format, and translates errors.
 
-It never retries, and has only a connect timeout: both belong to the turn, which knows what has happened so far and what
-waits for it.
+It never retries what has failed, and has only a connect timeout: both belong to the turn, which knows what has happened
+so far and what waits for it. A request is sent again only where the host redirects it, or refuses a key that can be
+fetched anew.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from http import HTTPStatus
 from typing import Any, final
 from urllib.parse import quote
 
@@ -192,11 +194,15 @@ class HttpModel:
         raise expired
 
     async def _send(self, client: httpx.AsyncClient, request: ModelRequest, content: Body) -> httpx.Response:
-        """Send the request, again where the host redirects it; return the response. A checkpoint."""
+        """Send the request, again where the host redirects it or refuses a key that may be renewed; return the response.
+
+        A checkpoint.
+        """
         connecting = ConnectionGuard()
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
         target: httpx.URL | None = None
         redirects = 0
+        is_renewed = False
         while True:
             outgoing = await self._request(request, content, extensions, target)
             try:
@@ -204,10 +210,18 @@ class HttpModel:
             except trio.Cancelled:
                 await connecting.aclose()
                 raise
-            target = _redirected(outgoing.url, response)
-            if target is None or redirects == _MOST_REDIRECTS:
+            moved = _redirected(outgoing.url, response)
+            if moved is not None and redirects < _MOST_REDIRECTS:
+                target = moved
+                redirects += 1
+            elif (
+                response.status_code == HTTPStatus.UNAUTHORIZED
+                and not is_renewed
+                and self._endpoint.auth.renew(outgoing.headers)
+            ):
+                is_renewed = True
+            else:
                 return response
-            redirects += 1
             await ResponseBody(response, self._endpoint.host).aclose(DRAIN_TIMEOUT)
 
     async def _request(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ def counting(tmp_path: Path, script: str) -> tuple[str, ...]:
 
 async def test_command_runs_once_for_all_requests(tmp_path: Path) -> None:
     command = counting(tmp_path, "echo sk-of-a-command-123456")
-    auths = [FetchedKeyAuth("lab", "x-api-key", "", lambda: key_of_command("lab", command)) for _ in range(2)]
+    auths = [FetchedKeyAuth("lab", "x-api-key", "", partial(key_of_command, "lab", command)) for _ in range(2)]
     headers: list[dict[str, str]] = []
 
     async def ask(auth: FetchedKeyAuth) -> None:
@@ -62,7 +63,7 @@ async def test_command_that_does_not_exist() -> None:
 
 
 async def test_output_that_is_no_key(tmp_path: Path) -> None:
-    auth = FetchedKeyAuth("lab", "x", "", lambda: key_of_command("lab", counting(tmp_path, "echo two words")))
+    auth = FetchedKeyAuth("lab", "x", "", partial(key_of_command, "lab", counting(tmp_path, "echo two words")))
     with pytest.raises(ConfigError, match="no key has") as caught:
         await auth.headers(REQUEST)
     assert "two words" not in str(caught.value)
