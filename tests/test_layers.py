@@ -69,6 +69,7 @@ LAYERS = (
     "tools.builtin",
     "settings_file",
     "compaction",
+    "sources",
     "nursery",
     "session",
     "export",

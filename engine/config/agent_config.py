@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
 import attrs
@@ -30,8 +31,8 @@ class AgentConfig(Value):
         rules: its permission rules; they come after all others.
         bounds: further rules, which only restrict: they must allow a call as well. They are dropped once its plan is
             approved.
-        tools: the names of the tools it may use; None: all.
-        without: the names of tools it may not use.
+        tools: the names of the tools it may use; None: all. Foreign tools also by their rights: `mcp:github/*`.
+        without: the names of tools it may not use; foreign ones also by their rights.
         steps: how many provider requests it may make; None: no limit of its own.
         seconds: its time limit; None: no limit of its own.
         cost: how much money it may spend; None: no limit of its own.
@@ -78,3 +79,11 @@ class AgentConfig(Value):
     def has(self, tool: str) -> bool:
         """Return whether it may use *tool*."""
         return (self.tools is None or tool in self.tools) and tool not in self.without
+
+    def has_foreign(self, tool: str, right: str) -> bool:
+        """Return whether it may use the foreign *tool*, whose calls need that *right*."""
+
+        def names_it(names: tuple[str, ...]) -> bool:
+            return tool in names or any(":" in name and fnmatchcase(right, name) for name in names)
+
+        return (self.tools is None or names_it(self.tools)) and not names_it(self.without)

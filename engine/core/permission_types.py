@@ -20,7 +20,8 @@ UNKNOWN: Final = "\ufffc"
 Confinement = Literal["", "reading", "sandboxed"]
 CONFINEMENTS: Final[tuple[Confinement, ...]] = get_args(Confinement)  # for the more, the later
 
-_NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?")
+# Or the right of a foreign tool, `mcp:SERVER/TOOL`, with wildcards for several.
+_NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?|[a-z]{1,16}:(?:\*|[^\s:/]{1,128}/[^\s:]{1,128})")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

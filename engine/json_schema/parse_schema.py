@@ -37,7 +37,11 @@ class JsonSchema:
 
     def problem(self, value: JsonValue) -> str | None:
         """Return what is wrong with *value*, and where; None if it is valid."""
-        return next(self._problems(self.root, value, ""), None)
+        return next(self.problems(value), None)
+
+    def problems(self, value: JsonValue) -> Iterator[str]:
+        """Yield everything that is wrong with *value*."""
+        return self._problems(self.root, value, "")
 
     def is_valid(self, schema: JsonValue, value: JsonValue) -> bool:
         """Return whether *value* fits a part of this schema."""
@@ -87,9 +91,13 @@ def parse_schema(text: str) -> JsonSchema:
         raise ConfigError(f"the schema is not JSON: {error}") from error
     except RecursionError as error:
         raise ConfigError("the schema is nested too deeply") from error
-    schema = JsonSchema(root)
+    return check_schema(JsonSchema(root))
+
+
+def check_schema(schema: JsonSchema) -> JsonSchema:
+    """Return *schema* if it can be honoured. Raises `ConfigError`."""
     try:
-        _check_schema(schema, root, "")
+        _check_schema(schema, schema.root, "")
         # A reference that leads back to itself without a step into the value would never end.
         samples: list[JsonValue] = [None, 0, "", [], {}]
         for sample in samples:

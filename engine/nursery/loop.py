@@ -48,6 +48,7 @@ async def run_loop(run: TurnRun) -> Stop:
     """
     # A task that was started in a cancelled scope runs to its first checkpoint: nothing may happen before this one.
     await trio.lowlevel.checkpoint_if_cancelled()
+    await _take_tools(run)
     if run.inputs.compaction is not None:
         return await compact_only(run, run.inputs.compaction)
     state = _first_state(run)
@@ -69,6 +70,17 @@ async def run_loop(run: TurnRun) -> Stop:
             _close(run, move)
             return move
         state = await _carry_out(run, move, number)
+
+
+async def _take_tools(run: TurnRun) -> None:
+    """Take the tools as they are now, for the whole turn. A checkpoint if a source of tools holds the session's first turn.
+
+    If cancelled, the turn has those from before.
+    """
+    tools = run.inputs.services.tools
+    await tools.ready()
+    tools.report_problems()
+    run.registry = tools.registry()
 
 
 # -- before a request ------------------------------------------------------------------------

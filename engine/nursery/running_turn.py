@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from engine.nursery.call_ledger import CallEntry
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
+    from engine.sources.session_tools import SessionTools
     from engine.tools.background_jobs import Jobs
     from engine.tools.tool_context import AgentRequest, EditReviewer
 
@@ -91,6 +92,7 @@ class TurnServices(Value):
             may end before the next look.
         snapshots: of the files that the turn changes; a sub-agent shares those of the turn above. None: there are none.
         jitter: returns random fractions for retry delays.
+        tools: the session's, from which the turn takes its own when it begins.
     """
 
     agents: AgentRunner
@@ -104,6 +106,7 @@ class TurnServices(Value):
     touched: dict[str, None]
     snapshots: TurnSnapshots | None
     jitter: Callable[[], float]
+    tools: SessionTools
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -205,8 +205,8 @@ class _Call:
         _settle(self.run, self._step, self.entry, outcome)
 
     def stale(self, prepared: Prepared) -> Settlement | None:
-        # The turn's tools as of now, not the request's: the host may have replaced them since, to take one away.
-        now = self.run.registry.get(prepared.tool.name)
+        # The tools as of now, not the request's: the host may have replaced them since, to take one away.
+        now = self.run.inputs.services.tools.current(prepared.tool)
         if now is prepared.tool:
             return None
         name = prepared.tool.name

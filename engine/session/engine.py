@@ -48,6 +48,7 @@ from engine.session.validation import (
     secrets_of,
     select_models,
     snapshots_of,
+    sources_of,
     store_of,
     titles_of,
 )
@@ -57,6 +58,7 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.session.session_watch import SessionChanges, Watch
+    from engine.tools.tool_source import ToolSource
 
 
 def open_engine(
@@ -86,7 +88,7 @@ def open_engine(
         context: prompt layers, the context keeper, titles.
         store: where sessions are kept: a file's path, a PostgreSQL URL, or a `Store`; by default in memory.
         files: snapshots for undo, the folder for long outputs, diagnostics of changed files.
-        ports: the clock, ids and so on; mostly for tests.
+        ports: sources of tools that come and go; the clock, ids and so on, mostly for tests.
 
     Raises:
         ConfigError: an argument is invalid; `UnknownModel` for an unknown model name.
@@ -118,6 +120,7 @@ def open_engine(
         title_model=titles_of(context.titles, config),
         prompt=prompt_of(context.prompt),
         snapshots=snapshots_of(files.snapshots, store_of(store)),
+        sources=sources_of(ports.sources),
     )
     return new_engine(EngineRuntime(setup))
 
@@ -172,6 +175,7 @@ class Engine:
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
         rules: Iterable[str] = (),
+        sources: Iterable[ToolSource] = (),
         session_id: str | None = None,
     ) -> Session:
         """Return a new session. Always a checkpoint; if cancelled before the first hook runs, there is none.
@@ -186,6 +190,7 @@ class Engine:
             agent: the name of a configured agent: its model and options are used where no others are passed,
                 its system prompt replaces the settings', its rules come last.
             rules: permission rules for this session only, such as `"deny bash *"`; after the agent's.
+            sources: of tools that come and go, for this session and its sub-agents, besides the engine's.
             session_id: makes it idempotent, for ever: a session that was created with this id is opened and returned.
                 When this returns, the session is saved. Raises `InputConflict` if it was created in another folder, or
                 with another agent or model; `SessionElsewhere` if another engine has it open; `StoreError`.
@@ -193,24 +198,21 @@ class Engine:
         runtime = self._runtime
         runtime.setup.config.check_primary(agent)
         own_id = require_session_id(session_id)
-        options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
+        options = SessionOptions(
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+        )
         config = runtime.setup.defaults.with_options(runtime.setup.config, options)
         folder = existing_folder(cwd)
-        if own_id is not None and (found := await self._find_created(own_id, options, folder, config)) is not None:
-            return found
-        await runtime.prepare_rules(folder)
-        await runtime.learn_models(config)
-        # After all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
-        context = SharedContext(cwd=folder)
-        create = partial(runtime.sessions.create, context=context, config=config)
-        if own_id is None:
-            live = create()
-        elif (made := await runtime.sessions.create_once(own_id, lambda own_id: create(session_id=own_id))) is not None:
-            live = made
-        else:
-            return await self.create_session(
-                cwd=cwd, settings=settings, tools=tools, model=model, agent=agent, rules=rules, session_id=own_id
-            )
+        # Called after all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
+        create = partial(runtime.sessions.create, context=SharedContext(cwd=folder), config=config)
+        live: LiveSession | None = None
+        while live is None:
+            if own_id is not None and (found := await self._find_created(own_id, options, folder, config)) is not None:
+                return found
+            await runtime.prepare_rules(folder)
+            await runtime.learn_models(config)
+            # None: another task or engine has made it meanwhile.
+            live = create() if own_id is None else await runtime.sessions.create_once(own_id, create)
         return await self._finish_opening(live, "new", is_named=own_id is not None)
 
     async def open_session(
@@ -222,6 +224,7 @@ class Engine:
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
         rules: Iterable[str] = (),
+        sources: Iterable[ToolSource] = (),
     ) -> Session:
         """Return a session from the store. Always a checkpoint; if cancelled before the first hook runs, it is not open.
 
@@ -236,6 +239,7 @@ class Engine:
             agent: as for `create_session`; one that plans first will plan again. None: the agent it had, if still
                 configured; an approved plan stays approved.
             rules: as for `create_session`; the rules it had are not stored.
+            sources: as for `create_session`.
 
         Raises:
             SessionNotFound: it is not in the store.
@@ -244,7 +248,9 @@ class Engine:
         """
         from engine.session.stored_sessions import open_stored
 
-        options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
+        options = SessionOptions(
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+        )
         live, is_new = await open_stored(self._runtime, session_id, options)
         return await self._finish_opening(live, "resumed" if is_new else None, is_named=False)
 
@@ -258,6 +264,7 @@ class Engine:
         model: ModelChoice | Sequence[ModelChoice] | None = None,
         agent: str | None = None,
         rules: Iterable[str] = (),
+        sources: Iterable[ToolSource] = (),
         fork_id: str | None = None,
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
@@ -273,6 +280,7 @@ class Engine:
             model: as for `create_session`.
             agent: as for `create_session`; None: that of the other session, if still configured.
             rules: as for `create_session`.
+            sources: as for `create_session`.
             fork_id: the id of the new one; makes it idempotent, as for `create_session`. Raises `InputConflict` if the
                 session with that id is no fork of the other one at that message.
 
@@ -283,7 +291,9 @@ class Engine:
         """
         from engine.session.stored_sessions import fork_stored
 
-        options = SessionOptions(settings=settings, tools=tools, model=model, agent=agent, rules=rules)
+        options = SessionOptions(
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+        )
         own_id = require_session_id(fork_id)
         live, source = await fork_stored(self._runtime, session_id, options, at=at, fork_id=own_id)
         return await self._finish_opening(live, source, is_named=own_id is not None)

@@ -15,6 +15,7 @@ from engine.core.value_base import Value
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.tools.edit.formatters import Diagnose
+    from engine.tools.tool_source import ToolSource
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -80,9 +81,11 @@ class Ports(Value):
         ids: makes identifiers.
         trace: called at internal trace points.
         jitter: random fractions for retry delays.
+        sources: of tools that come and go while the engine runs, for all sessions.
     """
 
     clock: WallClock | None = None
     ids: IdSource | None = None
     trace: Trace | None = None
     jitter: Callable[[], float] | None = None
+    sources: Iterable[ToolSource] = ()

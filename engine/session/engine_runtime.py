@@ -30,6 +30,7 @@ from engine.session.open_sessions import OpenSessions
 from engine.session.open_store import open_store_at
 from engine.session.session_background import SubAgentRunner
 from engine.session.session_config import SessionConfig
+from engine.sources.running_source import start_sources
 from engine.store.adapter import StoreAdapter
 
 # The hooks' share of the time for closing; the rest is for reporting which of them were late.
@@ -83,6 +84,7 @@ class EngineRuntime:
         services.store = StoreAdapter.of(await open_store_at(place) if isinstance(place, str) else place)
         await tasks.open()
         services.models.serve_with(tasks)
+        services.sources = start_sources(self.setup.sources, tasks.start)
         if self.setup.spills.is_due():
             tasks.start(self.setup.spills.sweep, name="sweep of the spill")
         if crashed := look_once():

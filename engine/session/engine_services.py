@@ -20,12 +20,14 @@ from engine.session.model_cache import ResolvedModels
 from engine.session.session_config import SessionConfig
 from engine.session.session_watch import ChangeSignal
 from engine.session.validation import ModelChoice
+from engine.sources.running_source import RunningSource
 from engine.store.adapter import StoreAdapter
 from engine.tools.output.spill import SpillStore
 
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.tools.tool_context import EditReviewer
+    from engine.tools.tool_source import ToolSource
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -42,6 +44,7 @@ class EngineSetup(Value):
         title_model: gives sessions their titles; None: they have none.
         prompt: the layers at the start of each request; None: the settings' system prompt.
         jitter: random fractions for retry delays.
+        sources: of tools that come and go, for all sessions.
     """
 
     config: Config
@@ -62,6 +65,7 @@ class EngineSetup(Value):
     secrets: SecretVariables
     title_model: ModelChoice | None
     prompt: PromptLayers | None
+    sources: tuple[ToolSource, ...] = ()
 
 
 @attrs.define(eq=False, repr=False)
@@ -71,6 +75,7 @@ class EngineServices:
     Attributes:
         titler: the model that gives titles; None: sessions have none.
         store: set when the engine is opened.
+        sources: of tools, at work once the engine is open.
     """
 
     setup: EngineSetup
@@ -81,6 +86,7 @@ class EngineServices:
     models: ResolvedModels = attrs.field(init=False)
     titler: Model | None = attrs.field(default=None, init=False)
     store: StoreAdapter = attrs.field(init=False)
+    sources: tuple[RunningSource, ...] = attrs.field(default=(), init=False)
 
     # Set later, since opening a store is a checkpoint: models may be used before, the store may not.
     def __attrs_post_init__(self) -> None:

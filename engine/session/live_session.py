@@ -36,12 +36,15 @@ from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
 from engine.session.session_config import SessionConfig
 from engine.session.session_hooks import SessionHooks
+from engine.sources.running_source import RunningSource
+from engine.sources.session_tools import SessionTools
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.core.messages import MediaPart
     from engine.journal.state import PendingInput
+    from engine.tools.tool_source import SourceScope
 
 # The permissions of the tools that start and control sub-agents.
 SUB_AGENTS = frozenset({"task", "task_output", "task_stop"})
@@ -61,6 +64,7 @@ class LiveSession:
         active: the running turn; None: the session is idle.
         is_reverting: files are being restored, so no turn may begin.
         is_closing: `close_session` has begun; nothing new may begin.
+        tools: its tools as its turns get them.
     """
 
     engine: EngineServices
@@ -70,6 +74,8 @@ class LiveSession:
     questions: Questions
     _make_sub_agents: Callable[[LiveSession], SubAgentRunner] = attrs.field(alias="make_sub_agents")
     _start_next: Callable[[LiveSession], None] = attrs.field(alias="start_next")
+    _sources: tuple[RunningSource, ...] = attrs.field(alias="sources", default=())
+    tools: SessionTools = attrs.field(init=False)
     input: SessionInput = attrs.field(init=False)
     background: SessionBackground = attrs.field(init=False)
     own_hooks: SessionHooks = attrs.field(init=False)
@@ -80,6 +86,7 @@ class LiveSession:
 
     def __attrs_post_init__(self) -> None:
         # Each part gets only what it needs.
+        self.tools = SessionTools(_SourcesView(self), self._sources)
         self.input = SessionInput(self, partial(self._start_next, self))
         self.requests = SessionRequests(self)
         self.background = SessionBackground(self.journal, self.engine.tasks, partial(self._make_sub_agents, self))
@@ -128,6 +135,36 @@ class LiveSession:
     def notice(self, level: Literal["info", "warning"], code: str, text: str) -> None:
         """Report something to clients. Not a checkpoint."""
         self.journal.append(Notice(level=level, code=code, text=text))
+
+
+@attrs.frozen(eq=False, repr=False)
+class _SourcesView:
+    """The session, as sources of tools see it (`engine.sources.session_tools.SessionView`)."""
+
+    _session: LiveSession
+
+    @property
+    def own_registry(self) -> Registry:
+        return self._session.config.registry
+
+    @property
+    def source_scope(self) -> SourceScope:
+        # Imported here: most engines have no sources.
+        from engine.tools.tool_source import SourceScope
+
+        session = self._session
+        return SourceScope(
+            session_id=session.id,
+            root_id=session.journal.path[0],
+            cwd=session.journal.state.context.cwd,
+            agent=session.config.agent,
+        )
+
+    def has_tool(self, name: str, right: str) -> bool:
+        return self._session.config.has_tool(name, right)
+
+    def notice(self, text: str) -> None:
+        self._session.notice("warning", "tool_source", text)
 
 
 @attrs.define(eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Protocol, final
 
 import attrs
 from trio.lowlevel import enable_ki_protection
@@ -32,6 +32,14 @@ if TYPE_CHECKING:
 
     from engine.core.protocols import IdSource
     from engine.store.lazy_events import StoredSession
+
+
+class SessionMaker(Protocol):
+    """Makes a session with a certain id."""
+
+    def __call__(self, *, session_id: SessionId) -> LiveSession:
+        """Return the new session. Not a checkpoint."""
+        ...
 
 
 @final
@@ -64,8 +72,7 @@ class OpenSessions:
             session_id = SessionId(self._services.setup.ids.new("ses"))
         path = (session_id,) if parent is None else (*parent.journal.path, session_id)
         journal = self._journal(session_id, path, None if parent is None else parent.journal)
-        # A sub-agent's questions go to the host of its parent session, through the same object.
-        session = self._add(journal, config, questions=None if parent is None else parent.questions)
+        session = self._add(journal, config, parent)
         journal.append(
             SessionCreated(
                 context=context,
@@ -78,9 +85,7 @@ class OpenSessions:
         )
         return session
 
-    async def create_once(
-        self, session_id: SessionId, create: Callable[[SessionId], LiveSession]
-    ) -> LiveSession | None:
+    async def create_once(self, session_id: SessionId, create: SessionMaker) -> LiveSession | None:
         """Return what *create* makes with that id; None: another task or engine has made it meanwhile. A checkpoint.
 
         If cancelled, it is made or not; then no other engine is kept from making it.
@@ -90,7 +95,7 @@ class OpenSessions:
             if session_id in self.by_id or not await self._services.store.claim_new(session_id):
                 return None
             try:
-                return create(session_id)
+                return create(session_id=session_id)
             finally:
                 if session_id not in self.by_id:
                     self._services.store.release(session_id)
@@ -108,7 +113,7 @@ class OpenSessions:
         ids = self._services.setup.ids
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state)
-        session = self._add(journal, config, questions=None if parent is None else parent.questions)
+        session = self._add(journal, config, parent)
         # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
         may_stay_open = config.settings.park and len(journal.path) == 1
         if not (may_stay_open and only_waits(journal.state, partial(may_enter_again, config.registry))):
@@ -195,6 +200,7 @@ class OpenSessions:
         self._services.changes.close()
 
     def _end(self, session: LiveSession) -> None:
+        session.tools.stop()
         session.journal.close()
         approver = self._services.setup.approver
         if isinstance(approver, ScopedApprover):
@@ -232,18 +238,21 @@ class OpenSessions:
             note_change=services.changes.note,
         )
 
-    def _add(self, journal: Journal, config: SessionConfig, *, questions: Questions | None = None) -> LiveSession:
+    def _add(self, journal: Journal, config: SessionConfig, parent: LiveSession | None) -> LiveSession:
         services = self._services
         session = LiveSession(
             engine=services,
             journal=journal,
             deps=services.deps(config),
             config=config,
-            questions=Questions(services.setup.approver, self._all_questions) if questions is None else questions,
+            # A sub-agent's questions go to the host of its parent session, through the same object.
+            questions=Questions(services.setup.approver, self._all_questions) if parent is None else parent.questions,
             make_sub_agents=self._make_sub_agents,
             start_next=self.start_queued_turn,
+            sources=services.sources if parent is None else parent.tools.sources,
         )
         self.by_id[session.id] = session
+        session.tools.start(config.sources if parent is None else (), services.tasks.start)
         services.changes.note(session.id)
         return session
 

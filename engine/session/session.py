@@ -298,7 +298,7 @@ class Session:
         # The open step keeps the tools of its request; its calls are compared with the new ones before they run.
         live.config = attrs.evolve(live.config, registry=registry_of(tools))
         if live.active is not None:
-            live.active.registry = live.config.registry
+            live.active.registry = live.tools.registry()
             live.active.hidden = live.requests.hidden_tools(
                 live.active.inputs.chain, live.active.inputs.settings.agent_depth
             )

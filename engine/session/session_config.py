@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import attrs
 
@@ -11,9 +11,10 @@ from engine.core.ids import SessionId, TurnId
 from engine.core.permission_types import PermissionScope, Rule
 from engine.core.settings import Settings
 from engine.core.value_base import Value
-from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type
+from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type, sources_of
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
+from engine.tools.tool_source import ToolSource
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -26,6 +27,7 @@ class SessionOptions(Value):
         model: a name, a `Model`, or a chain of them.
         agent: the name of a configured agent.
         rules: permission rules for this session only.
+        sources: of tools that come and go, for this session only.
     """
 
     settings: Settings | None = None
@@ -33,6 +35,7 @@ class SessionOptions(Value):
     model: ModelChoice | Sequence[ModelChoice] | None = None
     agent: str | None = None
     rules: Iterable[str] = ()
+    sources: Iterable[ToolSource] = ()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -46,6 +49,8 @@ class SessionConfig(Value):
         rules: its own permission rules, after all others.
         bounds: further rules, which only restrict: they must allow a call as well.
         agent: the name of its agent; empty: the default.
+        sources: of tools that come and go, besides the engine's.
+        has_tool: whether its agent may use the foreign tool of that name and right.
     """
 
     settings: Settings
@@ -54,6 +59,8 @@ class SessionConfig(Value):
     rules: tuple[Rule, ...] = ()
     bounds: tuple[Rule, ...] = ()
     agent: str = ""
+    sources: tuple[ToolSource, ...] = ()
+    has_tool: Callable[[str, str], bool] = lambda _, __: True
 
     def with_options(self, config: Config, options: SessionOptions) -> SessionConfig:
         """Return the configuration of a session with *options*. Raises `ConfigError`.
@@ -79,6 +86,8 @@ class SessionConfig(Value):
             rules=(*agent.rules, *parse_rules(options.rules)),
             bounds=agent.bounds,
             agent=options.agent or config.defaults.agent or "",
+            sources=sources_of(options.sources),
+            has_tool=agent.has_foreign,
         )
 
     def permission_scopes(self, session_id: SessionId, turn_id: TurnId) -> tuple[PermissionScope, ...]:

@@ -284,6 +284,7 @@ def _stop(session: LiveSession) -> TurnRun | None:
     session.is_closing = True
     session.own_hooks.cancel_idle()
     session.background.close()
+    session.tools.stop()
     return run
 
 
@@ -295,6 +296,7 @@ async def _end_all(session: LiveSession, run: TurnRun | None) -> None:
     async def end_background() -> None:
         await session.background.end_agents()
         await session.background.end_jobs()
+        await session.tools.stopped()
         if session.background.title_done is not None:
             await session.background.title_done.wait()
 

@@ -32,6 +32,9 @@ from engine.session.session_config import SessionConfig
 from engine.session.turn_start import ParentTurn, agent_result, begin_turn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from engine.config.agent_config import AgentConfig
     from engine.nursery.call_ledger import CallEntry
     from engine.session.engine_services import EngineServices
     from engine.session.live_session import LiveSession
@@ -200,7 +203,13 @@ class SubAgents:
             rules=agent.rules,
             bounds=agent.bounds,
             agent=request.name,
+            has_tool=self._has_tool(agent),
         )
+
+    def _has_tool(self, agent: AgentConfig) -> Callable[[str, str], bool]:
+        """Return what tells which foreign tools an agent may use: of those that the session may use itself."""
+        above = self._session.config.has_tool
+        return lambda name, right: above(name, right) and agent.has_foreign(name, right)
 
     def note_started(self, child: LiveSession, name: str) -> None:
         """Record that one starts in the background. Not a checkpoint."""

@@ -264,7 +264,7 @@ def _new_run(
     run = TurnRun(
         inputs=inputs,
         deps=session.deps,
-        registry=session.config.registry,
+        registry=session.tools.registry(),
         hidden=session.requests.hidden_tools(chain, settings.agent_depth),
         journal=journal,
         budget=_budget(settings.limits, parent),
@@ -289,6 +289,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         touched=session.requests.touched,
         snapshots=snapshots,
         jitter=engine.setup.jitter,
+        tools=session.tools,
     )
 
 
@@ -421,7 +422,7 @@ def report_context(session: LiveSession) -> ContextReport:
     view = view_from(
         state,
         deps.models[0].info,
-        session.config.registry,
+        session.tools.registry() if run is None else run.registry,
         loop=LoopState(settings=settings),
         hidden=session.requests.hidden_tools(own, settings.agent_depth) if run is None else run.hidden,
         system=settings.system if state.prompt is None else state.prompt.text,

@@ -28,6 +28,7 @@ from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY, MemoryStore
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
+from engine.tools.tool_source import ToolSource
 
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
@@ -37,6 +38,7 @@ ModelChoice = str | Model
 P = TypeVar("P")
 V = TypeVar("V")
 
+_SOURCE_MEMBERS = ("name", "run", "tools", "ready", "notices")
 _SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -94,6 +96,19 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
     except TypeError as error:
         raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
     return Registry.of(items)
+
+
+def sources_of(sources: Iterable[ToolSource]) -> tuple[ToolSource, ...]:
+    """Return sources of tools."""
+    try:
+        several = tuple(sources)
+    except TypeError as error:
+        raise ConfigError(f"sources must be a sequence of tool sources, not {sources!r}") from error
+    return tuple(require_port("a source of tools", source, _no_source, *_SOURCE_MEMBERS) for source in several)
+
+
+def _no_source() -> ToolSource:
+    raise ConfigError("a source of tools is None")
 
 
 def require_type(value: V | None, kind: type[V]) -> V:

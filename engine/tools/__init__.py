@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from engine.tools.call_values import ToolOutput as ToolOutput
     from engine.tools.claude_hooks.load import load_hooks as load_hooks
     from engine.tools.external import external_tool as external_tool
+    from engine.tools.foreign import JsonArguments as JsonArguments
+    from engine.tools.foreign import foreign_tool as foreign_tool
     from engine.tools.tool import Tool as Tool
     from engine.tools.tool import ToolOptions as ToolOptions
     from engine.tools.tool_context import ToolContext as ToolContext
+    from engine.tools.tool_source import SourceScope as SourceScope
+    from engine.tools.tool_source import ToolSource as ToolSource
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -43,7 +47,9 @@ else:
             "engine.tools.call_values": "Need ToolOutput",
             "engine.tools.claude_hooks.load": "load_hooks",
             "engine.tools.external": "external_tool",
+            "engine.tools.foreign": "JsonArguments foreign_tool",
             "engine.tools.tool": "Tool ToolOptions",
             "engine.tools.tool_context": "ToolContext",
+            "engine.tools.tool_source": "SourceScope ToolSource",
         },
     )

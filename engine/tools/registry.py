@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -18,6 +18,9 @@ from engine.core.messages import Settlement
 from engine.core.value_base import Value
 from engine.tools.tool import Tool
 from engine.tools.tool_choices import ChoiceTool, choice_name, denied_choices
+
+if TYPE_CHECKING:
+    from engine.tools.foreign import ForeignTool
 
 # A name has 64 characters at most; a model may make up one of any length.
 _SHOWN_CHARS: Final = 80
@@ -75,9 +78,16 @@ def _schema(tool: Tool, hidden: frozenset[str]) -> ToolSchema:
 
 @attrs.define(eq=False, repr=False)
 class Registry:
-    """An immutable set of tools, sorted by name: requests must begin with the same bytes for the prompt cache."""
+    """An immutable set of tools, sorted by name: requests must begin with the same bytes for the prompt cache.
+
+    Attributes:
+        foreign: the foreign tools of a turn, by their exact names.
+        offered: the schemas of foreign tools that requests have, after those of the other tools.
+    """
 
     _tools: dict[str, Tool]
+    foreign: Mapping[str, ForeignTool] = attrs.field(factory=dict[str, "ForeignTool"])
+    offered: tuple[ToolSchema, ...] = ()
     _aliases: dict[str, Tool] = attrs.field(init=False)
     _schemas: dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]] = attrs.field(
         factory=dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]], init=False
@@ -108,11 +118,12 @@ class Registry:
         """Return the schemas that the model *model* gets, without *hidden* tools; the same object each time."""
         if (model, hidden) not in self._schemas:
             own_name = model.partition("/")[2] or model
-            self._schemas[model, hidden] = tuple(
+            own = tuple(
                 _schema(tool, hidden)
                 for tool in self._tools.values()
                 if tool.name not in hidden and tool.offered(own_name)
             )
+            self._schemas[model, hidden] = own + self.offered
         return self._schemas[model, hidden]
 
     def hidden_choices(self, denies: Callable[[Tool, str], bool]) -> frozenset[str]:
@@ -135,6 +146,10 @@ class Registry:
             return self
         return Registry({name: tool for name, tool in self._tools.items() if agent.has(name)})
 
+    def with_foreign(self, foreign: Mapping[str, ForeignTool], offered: tuple[ToolSchema, ...]) -> Registry:
+        """Return the registry of a turn that has *foreign* tools as well."""
+        return Registry(self._tools, foreign, offered)
+
     @property
     def protected(self) -> frozenset[str]:
         """The names of tools whose results are never cleared from the history."""
@@ -151,7 +166,12 @@ class Registry:
         return tuple(self._tools)
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by its name or an alias, also by the lower-case form: models write "Read" for `read`."""
+        """Return a tool by its name or an alias, also by the lower-case form: models write "Read" for `read`.
+
+        A foreign tool has only its exact name: a server may have both `getUser` and `getuser`.
+        """
+        if (foreign := self.foreign.get(name)) is not None:
+            return foreign
         for spelling in (name, name.lower()):
             if (tool := self._tools.get(spelling) or self._aliases.get(spelling)) is not None:
                 return tool
@@ -165,16 +185,13 @@ class Registry:
             # Imported here: models seldom make a name up.
             from difflib import get_close_matches
 
-            close = get_close_matches(name, self._tools, n=3, cutoff=0.5)
+            close = get_close_matches(name, [*self._tools, *self.foreign], n=3, cutoff=0.5)
             hint = (
                 f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."
             )
             return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
-        # Imported here: it brings cattrs, and the first request needs to wait for neither.
-        from engine.core.arguments import parse_kindly
-
         try:
-            parsed = parse_kindly(tool.arguments, arguments)
+            parsed = tool.parse(arguments)
         except InvalidArguments as error:
             return Settlement(
                 status="error",

@@ -18,7 +18,7 @@ from engine.core.schema import schema_of
 from engine.tools.call_values import GRACE, Need, ToolOutput
 
 if TYPE_CHECKING:
-    from engine.tools.tool_context import ToolContext
+    from engine.core.arguments import Parsed
 from engine.tools.tool_context import ToolContext
 
 # The names that all hosts accept.
@@ -86,6 +86,13 @@ class Tool:
     def schema(self) -> ToolSchema:
         """The tool as the model sees it."""
         return ToolSchema(name=self.name, description=self.description, schema=schema_of(self.arguments))
+
+    def parse(self, arguments: str) -> Parsed[attrs.AttrsInstance]:
+        """Return the arguments of a call, from JSON text. Raises `InvalidArguments`, whose text is for the model."""
+        # Imported here: it brings cattrs, and the first request needs to wait for neither.
+        from engine.core.arguments import parse_kindly
+
+        return parse_kindly(self.arguments, arguments)
 
 
 A = TypeVar("A", bound=attrs.AttrsInstance)

@@ -1,0 +1,1 @@
+"""Sources of tools at work, and the tools of a session as its turns get them."""

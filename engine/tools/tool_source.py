@@ -1,0 +1,73 @@
+"""`ToolSource`: where tools come from that come and go while an engine runs, such as MCP servers, plugins and editors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import attrs
+
+from engine.core.ids import SessionId
+from engine.core.value_base import Value
+from engine.tools.tool import Tool
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SourceScope(Value):
+    """The session for which a source is asked.
+
+    Attributes:
+        session_id: the session.
+        root_id: the session that the user talks to; another one if this is a sub-agent's.
+        cwd: its working directory now.
+        agent: the name of its agent; empty: the default.
+    """
+
+    session_id: SessionId
+    root_id: SessionId
+    cwd: str
+    agent: str = ""
+
+
+class ToolSource(Protocol):
+    """Tools that come and go. Make them with `engine.tools.foreign_tool`.
+
+    An engine has sources for all sessions (`Ports.sources`), a session may have more of its own.
+    """
+
+    @property
+    def name(self) -> str:
+        """What people call it in messages."""
+        ...
+
+    async def run(self) -> None:
+        """Do the source's work: start servers, watch them, end them when cancelled.
+
+        It runs in the engine's nursery from the moment the engine is opened (or the session, for one of its own) until
+        it is closed; nothing waits for it to begin. It may return early; its tools stay. If it raises, its tools are
+        gone, the sessions' next turns report that, and nothing else ends. When cancelled, it should end within half a
+        second.
+        """
+        ...
+
+    def tools(self, scope: SourceScope) -> Sequence[Tool]:
+        """Return the tools that a session may call now. Not a checkpoint, and quick.
+
+        Asked at the start of each turn, and for the tool of a call just before it runs: a call to a tool that is gone
+        by then, or has another `version`, is not run, and the model is asked to look again.
+        """
+        ...
+
+    async def ready(self, scope: SourceScope) -> None:
+        """Wait for what the first turn of a session in this engine should not begin without; return at once otherwise.
+
+        Cancelled with the turn, and after 30 seconds at the latest. What it raises is reported, and the turn goes on.
+        """
+        ...
+
+    def notices(self, scope: SourceScope) -> Sequence[str]:
+        """Return what the user should know: servers that failed, tools that were refused. Not a checkpoint.
+
+        Asked at the start of each turn; each text is shown once in a session.
+        """
+        ...
