@@ -21,7 +21,7 @@ from engine.core.ids import PartId, SessionId
 from engine.core.messages import AssistantPart, CallPart, ProviderPart, ReasoningPart, TextPart
 from engine.core.threads import check_run
 from engine.journal.log import Journal, JournalEntry
-from engine.journal.open_text import DELTAS
+from engine.journal.open_text import DELTAS, LONGEST_DELTA
 from engine.journal.position import Position
 from engine.journal.state import Descendant, OpenQuestion, Resync, SessionState
 
@@ -305,7 +305,7 @@ class Cursor:
             part_id=part.id,
             after=event.seq - 1,
             offset=offset,
-            text=text[offset:],
+            text=text[offset : offset + LONGEST_DELTA],
         )
 
     def _rest_of_open(self) -> ev.Delta | None:
@@ -313,7 +313,7 @@ class Cursor:
             offset = self._offsets.get(text.part_id, 0)
             if offset < text.length:
                 time = self.journal._clock.now() if self._since is None else self._since
-                return text.rest(offset=offset, after=seq, time=time)
+                return text.rest(offset=offset, after=seq, time=time, most=LONGEST_DELTA)
         return None
 
 

@@ -46,7 +46,7 @@ from engine.core.ids import CallId, InputId, PartId, RequestId, SessionId, TurnI
 from engine.core.value_base import Value
 from engine.journal.event_index import EventIndex, select_events
 from engine.journal.fold import apply, fold
-from engine.journal.open_text import OpenText
+from engine.journal.open_text import LONGEST_DELTA, OpenText, cut_delta
 from engine.journal.partial_output import DraftSaver
 from engine.journal.state import OpenPart, SessionState
 
@@ -203,7 +203,8 @@ class Journal:
     @enable_ki_protection
     def _append_delta(self, part_id: PartId, text: str, time: float) -> None:
         """Append a delta to an open part: the hot path, so it takes its parts and no event. Not a checkpoint."""
-        self._push(self._open[part_id].extend(text, after=len(self._durable), time=time))
+        for piece in (text,) if len(text) <= LONGEST_DELTA else cut_delta(text):
+            self._push(self._open[part_id].extend(piece, after=len(self._durable), time=time))
 
     @enable_ki_protection
     def close(self) -> None:

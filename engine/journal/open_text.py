@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from engine.core import events as ev
 from engine.core.ids import MessageId, PartId, SessionId, TurnId
+
+# Characters. Escaped as JSON, six for each, a longer delta would not fit into a message to a client.
+LONGEST_DELTA: Final = 1 << 20
 
 DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
     "text": ev.TextDelta,
@@ -65,9 +70,10 @@ class OpenText:
         """Start over."""
         self._chunks, self.length = [], 0
 
-    def rest(self, *, offset: int, after: int, time: float) -> ev.Delta:
-        """Return all text from *offset* as one delta."""
-        return self._delta(self.text()[offset:], offset=offset, after=after, time=time)
+    def rest(self, *, offset: int, after: int, time: float, most: int | None = None) -> ev.Delta:
+        """Return the text from *offset* as one delta, or the first *most* characters of it."""
+        end = None if most is None else offset + most
+        return self._delta(self.text()[offset:end], offset=offset, after=after, time=time)
 
     def _delta(self, text: str, *, offset: int, after: int, time: float) -> ev.Delta:
         return DELTAS[self.kind](
@@ -81,3 +87,8 @@ class OpenText:
             offset=offset,
             text=text,
         )
+
+
+def cut_delta(text: str) -> list[str]:
+    """Return a long text in pieces for a delta each."""
+    return [text[start : start + LONGEST_DELTA] for start in range(0, len(text), LONGEST_DELTA)]

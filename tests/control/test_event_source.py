@@ -236,3 +236,23 @@ async def serve_until_drained(folder: Path, task_status: trio.TaskStatus[Server]
         at = await nursery.start(serve, opened, ServeOptions(folder=folder / "run"))
         task_status.started(Server(at, opened, nursery))
         await at.drained.wait()
+
+
+async def test_long_text_comes_in_pieces_that_fit(tmp_path: Path) -> None:
+    """As one delta it would be longer than any message, and there is no address from which to fetch a part of a text."""
+    size = 3 << 20
+    async with served(tmp_path, [*text("\x01" * size), *done()]) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("subscribe", session_id=session_id)
+        await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        events = await client.events_until("turn_ended")
+        deltas = [event for event in events if event["type"] == "text_delta"]
+        assert "".join(delta["text"] for delta in deltas) == "\x01" * size
+        elided = [event for event in events if event["type"] == "elided"]
+        assert elided
+        assert all(event["href"] for event in elided)
+        # Who comes later gets it merged.
+        await client.result("subscribe", session_id=session_id, at="start")
+        again = await client.events_until("turn_ended")
+        assert "".join(event["text"] for event in again if event["type"] == "text_delta") == "\x01" * size
