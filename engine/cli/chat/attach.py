@@ -114,6 +114,8 @@ async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *
         drafts=ChatDrafts(default_folder(), "", session.id),
         leave_at_once=_leave_at_once,
         heading=f"engine {__version__}, session {session.id} of a server (/help; Ctrl+D detaches)",
+        folder=os.getcwd,
+        remark="on this machine, not at the server",
         profile=head.profile,
         config=config,
     )

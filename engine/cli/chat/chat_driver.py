@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from math import inf
@@ -18,6 +19,7 @@ from engine.cli.chat.external_editor import EditFailure, edit_text
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_events import ChatEvent
 from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.chat.user_shell import UserShell
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
 from engine.core.errors import EngineError, RequestNotFound, TurnOver
@@ -39,6 +41,7 @@ class ChatParts:
         output: where it is shown.
         commands: what runs slash commands.
         drafts: where drafts are saved.
+        shell: what runs the user's own commands.
         leave_at_once: ends the process without saving.
     """
 
@@ -47,6 +50,7 @@ class ChatParts:
     output: Output
     commands: CommandRunner
     drafts: ChatDrafts
+    shell: UserShell
     leave_at_once: Callable[[int], Awaitable[object]]
 
 
@@ -64,6 +68,7 @@ class ChatDriver(ABC):
         self._output = parts.output
         self._commands = parts.commands
         self._drafts = parts.drafts
+        self._shell = parts.shell
         self._leave_at_once = parts.leave_at_once
         self._effects, self._received = trio.open_memory_channel[do.Effect](inf)
         self._typed = trio.Event()
@@ -193,6 +198,10 @@ class ChatDriver(ABC):
                     await self.perform_here(effect)
                 case do.RunCommand():
                     nursery.start_soon(self._run_command, effect, nursery)
+                case do.RunShell():
+                    nursery.start_soon(self._run_shell, effect.command)
+                case do.StopShell():
+                    self._shell.stop()
                 case do.Print():
                     self.print_lines(effect.lines)
                 case _:
@@ -218,6 +227,13 @@ class ChatDriver(ABC):
             self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
         self._take_result(result, nursery)
+
+    async def _run_shell(self, command: str) -> None:
+        """Run a command of the user's own. A checkpoint; if cancelled, its processes are ended."""
+        machine = self._machine
+        self.apply(machine.begin_shell(command, self._shell.remark, time.time()))
+        status = await self._shell.run(command, lambda data: self.apply(machine.feed_shell(data)))
+        self.apply(machine.end_shell(status))
 
     def _take_result(self, result: CommandResult, nursery: trio.Nursery) -> None:
         machine = self._machine

@@ -12,7 +12,7 @@ def help_lines(commands: Iterable[SlashCommand], keys: KeyBindings) -> tuple[str
     """Return the commands and the most important keys, one on each line."""
     rows = [(f"/{command.name} {command.usage}".rstrip(), command.summary) for command in commands]
     rows += [(", ".join(keys.keys_of(each.name)), each.summary) for each in ACTIONS if not each.is_edit]
-    rows += [("@path", "add a file to the message")]
+    rows += [("@path", "add a file to the message"), ("!command", "run a command of your own")]
     return _columns(rows)
 
 

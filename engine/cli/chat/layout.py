@@ -47,6 +47,8 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
 def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
     yield from machine.view.open_rows()
     yield from machine.view.running_rows(now)
+    if machine.shell is not None and machine.has_running_shell:
+        yield machine.shell.row(now)
     yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
     for message in machine.outbox.messages:
         yield f"{_place(message.mode, message.state)} {escape_on_one_line(message.text)}"

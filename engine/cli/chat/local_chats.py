@@ -87,6 +87,7 @@ class LocalChats:
                 drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",
+                folder=lambda: session.state.context.cwd,
                 profile=self._setup.profile,
                 config=self._setup.config,
             ),

@@ -22,6 +22,7 @@ from engine.cli.chat.machine.question_queue import QuestionQueue
 from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.state_commands import StateCommands
+from engine.cli.chat.user_shell import UserShell
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for
@@ -42,6 +43,8 @@ class ChatSource:
         drafts: where its draft is saved.
         leave_at_once: ends the process without saving.
         heading: the first line.
+        folder: returns the folder of this machine that the user works in.
+        remark: where the user's own commands run, if that may surprise.
         profile: the permission profile of a session that has none of its own.
         config: the user's configuration.
     """
@@ -51,6 +54,8 @@ class ChatSource:
     drafts: ChatDrafts
     leave_at_once: Callable[[int], Awaitable[object]]
     heading: str
+    folder: Callable[[], str]
+    remark: str = ""
     profile: str = ""
     config: Config = attrs.field(factory=Config)
 
@@ -76,6 +81,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         output=output,
         commands=source.commands,
         drafts=source.drafts,
+        shell=UserShell(source.folder, source.client.state.session_id, source.remark),
         leave_at_once=source.leave_at_once,
     )
     if terminal is not None and source.config.chat.editor == "vi":

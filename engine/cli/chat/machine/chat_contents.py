@@ -11,6 +11,7 @@ from engine.cli.chat.machine.last_call import LastCall
 from engine.cli.chat.machine.outbox import Outbox
 from engine.cli.chat.machine.picker import Picker
 from engine.cli.chat.machine.question_queue import QuestionQueue
+from engine.cli.chat.machine.shell_run import ShellRun
 from engine.cli.chat.machine.slash_commands import COMMANDS, SlashCommand
 from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.terminal.terminal_text import escape_on_one_line
@@ -33,6 +34,7 @@ class ChatContents:
         commands: those that can be typed.
         keys: what the keys do.
         last_call: the last tool call.
+        shell: the command of the user's that runs, or has run last.
         picker: a list that is open.
         turn_id: the turn that runs.
         is_cancelling: it has a cause to end.
@@ -48,6 +50,7 @@ class ChatContents:
     commands: tuple[SlashCommand, ...] = attrs.field(default=COMMANDS, kw_only=True)
     keys: KeyBindings = attrs.field(factory=lambda: bind_keys({}), kw_only=True)
     last_call: LastCall = attrs.field(factory=LastCall, init=False)
+    shell: ShellRun | None = attrs.field(default=None, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)
@@ -57,6 +60,11 @@ class ChatContents:
         """What the user has written and the session does not have."""
         unsent = [message.text for message in self.outbox.messages if message.state == "unsent"]
         return "\n\n".join([*unsent, *([] if self.composer.is_empty else [self.composer.text])])
+
+    @property
+    def has_running_shell(self) -> bool:
+        """Whether a command of the user's runs."""
+        return self.shell is not None and not self.shell.status
 
     def note(self, text: str) -> do.Effect:
         """Return a remark to print."""

@@ -19,6 +19,7 @@ from engine.cli.chat.machine.key_actions import KeyActions
 from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.picker import PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
+from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_command_line
 
 
@@ -51,7 +52,7 @@ class ChatMachine(ChatContents):
         self.notice = ""
         if self.picker is not None:
             return list(self._dialogs.pick(self.picker.choose_line(line)))
-        outcome = None if is_command_line(line) else self.questions.choose_line(line, now)
+        outcome = None if is_command_line(line) or line.startswith("!") else self.questions.choose_line(line, now)
         if outcome is not None:
             return list(self._dialogs.answer(outcome))
         if line.strip():
@@ -77,6 +78,21 @@ class ChatMachine(ChatContents):
             return self._sender.fail(effect, failure)
         return [self.note(failure.message)]
 
+    def begin_shell(self, command: str, remark: str, now: float) -> list[do.Effect]:
+        """Handle that a command of the user's begins; *now* is in seconds since the epoch."""
+        self.shell = ShellRun(command, now)
+        return [do.Print((heading(command, remark),))]
+
+    def feed_shell(self, data: bytes) -> list[do.Effect]:
+        """Handle output of the command."""
+        lines = [] if self.shell is None else self.shell.feed(data)
+        return [do.Print(tuple(lines))] if lines else []
+
+    def end_shell(self, status: str) -> list[do.Effect]:
+        """Handle the end of the command."""
+        lines = [] if self.shell is None else self.shell.finish(status)
+        return [do.Print((*lines, self.noted(f"{status}. /add puts the output into the draft")))]
+
     def open_picker(self, request: PickerRequest) -> list[do.Effect]:
         """Show a list to choose from."""
         return self._dialogs.open_picker(request)
@@ -89,7 +105,7 @@ class ChatMachine(ChatContents):
 
     def tick_after(self, now: float) -> float | None:
         """Return after how many seconds the screen changes by itself; None: it does not."""
-        if self.turn_id is not None:
+        if self.turn_id is not None or self.has_running_shell:
             return 1.0
         if self.notice and now < self._actions.leave_before:
             return self._actions.leave_before - now

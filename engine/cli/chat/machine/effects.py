@@ -103,6 +103,18 @@ class RunCommand:
 
 
 @attrs.frozen
+class RunShell:
+    """Run a command of the user's own."""
+
+    command: str
+
+
+@attrs.frozen
+class StopShell:
+    """End that command."""
+
+
+@attrs.frozen
 class Suspend:
     """Stop the process, as Ctrl-Z does in a shell."""
 
@@ -133,7 +145,19 @@ class Leave:
 Answering: TypeAlias = ReplyPermission | AnswerTool | Recover
 Send: TypeAlias = SendPrompt | SendSteer | SendQueued
 Effect: TypeAlias = (
-    Print | Send | TakeBack | CancelTurn | SkipWait | Answering | RunCommand | Suspend | Redraw | EditExternally | Leave
+    Print
+    | Send
+    | TakeBack
+    | CancelTurn
+    | SkipWait
+    | Answering
+    | RunCommand
+    | RunShell
+    | StopShell
+    | Suspend
+    | Redraw
+    | EditExternally
+    | Leave
 )
 
 

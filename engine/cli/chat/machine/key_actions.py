@@ -13,6 +13,7 @@ from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.dialogs import HISTORY, Dialogs
 from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
+from engine.cli.chat.machine.shell_run import shell_command
 from engine.cli.chat.machine.slash_commands import find_command, is_command_line, matching_commands
 
 # Ctrl-C at an empty prompt: a second one within this time leaves.
@@ -82,6 +83,8 @@ class KeyActions:
             buffer.insert("\n")
         elif is_command_line(chat.composer.text):
             yield from self._command(chat.composer.text)
+        elif chat.composer.text.startswith("!"):
+            yield from self._shell(shell_command(chat.composer.text))
         elif not chat.composer.is_empty:
             yield self._sender.send(chat.composer.take())
         elif chat.turn_id is not None:
@@ -91,7 +94,7 @@ class KeyActions:
 
     def _queue(self, now: float) -> Iterator[do.Effect]:
         composer = self._chat.composer
-        if self._chat.turn_id is None or composer.is_empty or is_command_line(composer.text):
+        if self._chat.turn_id is None or composer.is_empty or _is_no_message(composer.text):
             yield from self.enter(now)
         else:
             yield self._sender.queue(composer.take())
@@ -103,6 +106,27 @@ class KeyActions:
             yield from self._sender.take_back(waiting)
         else:
             self._chat.composer.perform("up")
+
+    def _shell(self, command: str) -> Iterator[do.Effect]:
+        """Run a command of the user's own; it is never sent to the model by itself."""
+        chat = self._chat
+        if not command:
+            chat.notice = "Write a command after the !"
+        elif chat.has_running_shell:
+            chat.notice = "A command is running. Esc stops it"
+        else:
+            chat.composer.take()
+            yield do.RunShell(command)
+
+    def _add_output(self) -> None:
+        """Put the output of the user's last command into the draft."""
+        chat = self._chat
+        if chat.shell is None or not chat.shell.status:
+            chat.notice = (
+                "A command is running. Esc stops it" if chat.shell else "No command was run: !COMMAND runs one"
+            )
+        else:
+            chat.composer.paste(chat.shell.as_text())
 
     def _command(self, line: str) -> Iterator[do.Effect]:
         chat = self._chat
@@ -124,6 +148,8 @@ class KeyActions:
             case "later":
                 chat.composer.replace(argument)
                 yield from self._queue(0.0)
+            case "add":
+                self._add_output()
             case "call":
                 yield from self._call_details(0.0)
             case "answer":
@@ -139,13 +165,17 @@ class KeyActions:
             self._chat.questions.leave()
         elif self._chat.composer.vi_escape():
             return
+        elif self._chat.has_running_shell:
+            yield do.StopShell()
         elif self._chat.turn_id is not None:
             yield from self._cancel()
 
     def _interrupt(self, now: float) -> Iterator[do.Effect]:
         """Handle Ctrl-C."""
         chat = self._chat
-        if chat.turn_id is not None:
+        if chat.has_running_shell:
+            yield do.StopShell()
+        elif chat.turn_id is not None:
             if chat.is_cancelling:
                 yield do.Leave(at_once=True)
             else:
@@ -224,3 +254,7 @@ class KeyActions:
     def _redraw(self, now: float) -> Iterator[do.Effect]:
         del now
         yield do.Redraw()
+
+
+def _is_no_message(text: str) -> bool:
+    return is_command_line(text) or text.startswith("!")
