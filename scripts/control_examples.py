@@ -205,6 +205,31 @@ EXAMPLES: Final[Mapping[str, tuple[Params, object]]] = {
         an.UndoResult(turn_id=_T, inputs=(_USER,), files=("src/app.py",), seq=46),
     ),
     "redo": (an.UndoParams(session_id=_S, key=_KEY), an.UndoResult(turn_id=_T, files=("src/app.py",), seq=47)),
+    "rewind": (
+        an.RewindParams(session_id=_S, turn_id=_T, scope="conversation", key=_KEY),
+        an.UndoResult(turn_id=_T, inputs=(_USER,), seq=48),
+    ),
+    "rewind.points": (
+        se.SessionParams(session_id=_S),
+        an.RewindPointsResult(
+            points=(
+                an.RewindPointRow(
+                    turn_id=_T, prompt="Fix the retries", time=_TIME, files=("src/app.py",), has_files=True
+                ),
+            )
+        ),
+    ),
+    "rewind.preview": (
+        an.RewindPreviewParams(session_id=_S, turn_id=_T),
+        an.RewindPreviewResult(
+            turns=(_T,),
+            files=(
+                an.FileDifference(
+                    path="src/app.py", change="changed", text="@@ -1 +1 @@\n-retries = 3\n+retries = 1\n"
+                ),
+            ),
+        ),
+    ),
     "diff": (
         an.DiffParams(session_id=_S),
         an.DiffResult(

@@ -18,7 +18,7 @@ from engine.compaction.token_counter import TokenCounter
 from engine.compaction.token_estimate import WindowEstimate
 from engine.core.compaction_types import Compaction, CompactionRequest, NotCompacted, Summariser
 from engine.core.errors import ConfigError
-from engine.core.messages import Message
+from engine.core.messages import Message, Transcript
 from engine.core.protocols import ContextKeeper, ContextView
 
 if TYPE_CHECKING:
@@ -143,20 +143,24 @@ class Keeper:
             self._counter.reject(view)
             # The host has refused this size, so the window is smaller, even if the catalogue has another number.
             window = attrs.evolve(window, usable=max(1, min(window.usable, self._tokens(view))))
+        sizes = self._counter.sizes(view.transcript, view.model.name).each(len(view.transcript))
         compactor = Compactor(
-            view=view,
+            view=attrs.evolve(view, transcript=Transcript(view.transcript[wish.start :])) if wish.start else view,
             request=wish,
             summariser=summariser,
             window=window,
             tokens=self._tokens(view),
-            sizes=self._counter.sizes(view.transcript, view.model.name).each(len(view.transcript)),
+            sizes=sizes[wish.start :],
             ratio=self._counter.ratio(view.model.name),
-            tail=self.tail,
+            # Whoever chooses where a summary begins wants no more than it has to leave.
+            tail=0 if wish.start else self.tail,
             template=self.template,
             summarise=self.summarise,
             report=self.report(view).brief,
         )
         made = await compactor.run()
+        if isinstance(made, Compaction) and wish.start:
+            made = attrs.evolve(made, messages=(*view.transcript[: wish.start], *made.messages))
         is_sure = self._counter.certain(view) >= self._least_ineffective(view)
         if isinstance(made, NotCompacted) and made.reason == "ineffective" and wish.trigger == "full" and not is_sure:
             # By the catalogue's window, or by the text, there is room, or the window is a guess: try the request.

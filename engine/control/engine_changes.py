@@ -64,6 +64,7 @@ class EngineChanges:
             "session.close": cast("Handler", self.close),
             "undo": cast("Handler", self.undo),
             "redo": cast("Handler", self.redo),
+            "rewind": cast("Handler", self.rewind),
             "restore": cast("Handler", self.restore),
             "compact.undo": cast("Handler", self.undo_compaction),
             "model.set": cast("Handler", partial(self.set_model, by=by)),
@@ -200,11 +201,24 @@ class EngineChanges:
         )
 
     async def redo(self, params: an.UndoParams) -> an.UndoResult:
-        """Redo the turn that was undone last. A checkpoint."""
+        """Redo what was undone or rewound last. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
         redone = await session.files.redo(force=params.force)
         remarks = (redone.note,) if redone.note else ()
         return an.UndoResult(turn_id=redone.turn_id, files=redone.files, remarks=remarks, seq=session.state.seq)
+
+    async def rewind(self, params: an.RewindParams) -> an.UndoResult:
+        """Undo a turn and all later ones. A checkpoint."""
+        session = await self._engine.open_session(params.session_id)
+        rewound = await session.files.rewind(params.turn_id, scope=params.scope, force=params.force)
+        return an.UndoResult(
+            turn_id=rewound.turns[-1],
+            inputs=rewound.inputs,
+            files=rewound.files,
+            left=rewound.left,
+            remarks=rewound.remarks,
+            seq=session.state.seq,
+        )
 
     async def restore(self, params: an.RestoreParams) -> an.RestoreResult:
         """Restore files. A checkpoint."""

@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
+import attrs
+
 from engine.control.engine_reads import EngineReads, Handler, SessionRecord
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
@@ -47,6 +49,8 @@ class EngineLookups:
         """The methods by name."""
         return {
             "diff": cast("Handler", self.diff),
+            "rewind.points": cast("Handler", self.rewind_points),
+            "rewind.preview": cast("Handler", self.preview_rewind),
             "session.export": cast("Handler", self.export),
             "output.read": cast("Handler", self.output),
             "model.list": cast("Handler", self.models),
@@ -56,16 +60,32 @@ class EngineLookups:
 
     async def diff(self, params: an.DiffParams) -> an.DiffResult:
         """Return a turn's changes of files. A checkpoint."""
+        differences = await (await self._files(params)).diff(params.turn_id)
+        return an.DiffResult(files=tuple(map(_difference, differences)))
+
+    async def rewind_points(self, params: se.SessionParams) -> an.RewindPointsResult:
+        """Return the prompts to which a session can be rewound. A checkpoint."""
+        points = await (await self._files(params)).rewind_points()
+        return an.RewindPointsResult(
+            points=tuple(an.RewindPointRow(**attrs.asdict(point, recurse=False)) for point in points)
+        )
+
+    async def preview_rewind(self, params: an.RewindPreviewParams) -> an.RewindPreviewResult:
+        """Return what rewinding would do. A checkpoint."""
+        preview = await (await self._files(params)).preview_rewind(params.turn_id)
+        return an.RewindPreviewResult(
+            turns=preview.turns,
+            files=tuple(map(_difference, preview.files)),
+            conflicts=preview.conflicts,
+            left=preview.left,
+        )
+
+    async def _files(self, params: se.SessionParams) -> SessionFiles:
         record = await self._reads.record(params.session_id)
         if record.live is None:
             # Comparing may take a snapshot of the folder, and whoever has the session open may be at work there.
             raise Refusal("unsupported", "the session is not open here, so its files can't be compared")
-        differences = await SessionFiles(record.live).diff(params.turn_id)
-        return an.DiffResult(
-            files=tuple(
-                an.FileDifference(path=each.path, change=_change_of(each), text=each.text) for each in differences
-            )
-        )
+        return SessionFiles(record.live)
 
     async def export(self, params: se.SessionExportParams) -> se.SessionExportResult:
         """Return where an export is fetched. A checkpoint."""
@@ -128,6 +148,10 @@ class EngineLookups:
         """The rules and grants; None: the host decides by itself."""
         approver = self._runtime.setup.approver
         return approver if isinstance(approver, Policy) else None
+
+
+def _difference(diff: FileDiff) -> an.FileDifference:
+    return an.FileDifference(path=diff.path, change=_change_of(diff), text=diff.text)
 
 
 def _change_of(difference: FileDiff) -> Literal["added", "changed", "removed"]:

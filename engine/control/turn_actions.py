@@ -33,7 +33,7 @@ from engine.session.answer_types import Always, Answer, Once, Reject
 from engine.session.attachments import LARGEST, attachment
 from engine.session.engine import engine_runtime
 from engine.session.session import live_session
-from engine.session.session_context import compaction_turn
+from engine.session.session_context import compaction_turn, messages_before
 from engine.session.turn import start_turn
 
 if TYPE_CHECKING:
@@ -204,7 +204,9 @@ class TurnActions:
     async def compact(self, params: tu.CompactParams) -> tu.CompactResult:
         """Summarise history in a turn of its own, which the engine runs. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
-        turn = compaction_turn(live_session(session), params.instructions)
+        live = live_session(session)
+        start = 0 if params.since is None else await messages_before(live, params.since)
+        turn = compaction_turn(live, params.instructions, start=start)
         run = start_turn(turn)
         assert run is not None  # it is a new one
         self._runtime.services.tasks.run_turn(run)

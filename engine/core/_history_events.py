@@ -89,12 +89,14 @@ class TurnUndone(EventBase):
         keep: how many messages at the beginning of the transcript stay.
         messages: messages to append to those, if a compaction within the turn had replaced them.
         files: the files that were restored or removed, relative to the working directory.
+        rewind: the oldest turn that was undone together with this one; None: it was undone by itself.
     """
 
     undone: TurnId
     keep: int
     messages: tuple[Message, ...] = ()
     files: tuple[str, ...] = ()
+    rewind: TurnId | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -22,6 +22,7 @@ class CompactionRequest(Value):
         prompt: replaces the keeper's prompt for the summary; the conversation follows it.
         summary: the summary itself; no model is asked for one.
         continues: whether a model that was in the middle of its work is asked to continue.
+        start: so many messages at the beginning stay as they are; only what follows is summarised.
     """
 
     trigger: CompactionTrigger
@@ -29,6 +30,7 @@ class CompactionRequest(Value):
     prompt: str = ""
     summary: str = ""
     continues: bool = True
+    start: int = 0
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, final
 import attrs
 
 from engine.core.compaction_types import CompactionRequest
-from engine.core.errors import SessionBusy, SessionError
-from engine.core.events import HistoryReplaced, TurnResult
+from engine.core.errors import NothingToUndo, SessionBusy, SessionError
+from engine.core.events import HistoryReplaced, TurnResult, TurnStarted
 from engine.core.foreign_calls import call_foreign
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
+from engine.journal.fold import fold
 from engine.session.answer_types import require_text
 from engine.session.turn import Turn, new_turn
 from engine.session.turn_start import begin_turn, report_context
@@ -34,14 +35,18 @@ class SessionContext:
         """Return what would fill the window in the next request. Not a checkpoint."""
         return report_context(self._session)
 
-    async def compact(self, instructions: str = "", *, settings: Settings | None = None) -> TurnResult:
-        """Summarise the older part of the history now. Always a checkpoint.
+    async def compact(
+        self, instructions: str = "", *, since: str | None = None, settings: Settings | None = None
+    ) -> TurnResult:
+        """Summarise the older part of the history now, or everything *since* a turn. Always a checkpoint.
 
         It runs as a turn of its own, without a prompt.
         *instructions*: what the summary must also take into account. The result says "completed", or why the history is
-        unchanged. Raises `SessionBusy`. If cancelled, the history is unchanged.
+        unchanged. Raises `SessionBusy`, and `NothingToUndo` if there is no such turn. If cancelled, the history is
+        unchanged.
         """
-        async with compaction_turn(self._session, instructions, settings) as turn:
+        start = 0 if since is None else await messages_before(self._session, since)
+        async with compaction_turn(self._session, instructions, settings, start=start) as turn:
             await turn.wait()
         return turn.result
 
@@ -70,9 +75,38 @@ class SessionContext:
         journal.append(HistoryReplaced(kind="restore", messages=messages))
 
 
-def compaction_turn(session: LiveSession, instructions: str, settings: Settings | None = None) -> Turn:
-    """Return a turn that summarises; enter it to start it. Not a checkpoint. Raises `ConfigError`."""
+async def messages_before(session: LiveSession, turn_id: str) -> int:
+    """Return how many messages of the present history are older than a turn. A checkpoint. Raises `NothingToUndo`."""
+    messages = await to_thread(_messages_before, session, turn_id)
+    # While the events were read, a turn may have changed the history.
+    session.check_open()
+    session.check_idle()
+    if messages is None or messages > len(session.journal.state.transcript):
+        raise NothingToUndo(f"there is no turn {turn_id!r} in the history: it may have been undone or summarised")
+    return messages
+
+
+def _messages_before(session: LiveSession, turn_id: str) -> int | None:
+    """Return how many messages of the present history a turn found. It blocks."""
+    events = session.journal.events()
+    begin = next(
+        (at for at, event in enumerate(events) if isinstance(event, TurnStarted) and event.turn_id == turn_id), None
+    )
+    if begin is None:
+        return None
+    before, now = fold(events[:begin]).transcript, session.journal.state.transcript
+    # If an older part was replaced since, the turn's place is no longer known.
+    return len(before) if all(mine is its or mine == its for mine, its in zip(before, now, strict=False)) else None
+
+
+def compaction_turn(
+    session: LiveSession, instructions: str, settings: Settings | None = None, *, start: int = 0
+) -> Turn:
+    """Return a turn that summarises what follows *start* messages; enter it to start it. Not a checkpoint.
+
+    Raises `ConfigError`.
+    """
     text = require_text(instructions, "instructions") if instructions else ""
-    request = CompactionRequest(trigger="manual", instructions=text)
+    request = CompactionRequest(trigger="manual", instructions=text, start=start)
     own = require_settings(settings, session.config.settings)
     return new_turn(session, partial(begin_turn, session, request, settings=own))

@@ -14,6 +14,7 @@ from engine.session.validation import require_paths
 
 if TYPE_CHECKING:
     from engine.session.live_session import LiveSession
+    from engine.session.rewind import RewindPoint, RewindPreview, RewindScope, Rewound
     from engine.session.undo import FileDiff, Redone, UndoHistory, Undone
     from engine.snapshots.file_versions import FileVersion
 
@@ -45,10 +46,52 @@ class SessionFiles:
     async def redo(self, *, force: bool = False) -> Redone:
         """Redo the turn that was undone last, with its changes of files. Always a checkpoint.
 
+        If several were rewound at once, all of them are redone; if only files were rewound, they come back.
         Errors and cancellation are as for `undo`. After a new prompt there is nothing to redo.
         """
+        # Imported here: most sessions undo nothing.
+        from engine.session.rewind import RewindHistory
+
         async with self._history() as history:
-            return await history.redo(force=force)
+            return await RewindHistory(history).redo(force=force)
+
+    async def rewind_points(self) -> tuple[RewindPoint, ...]:
+        """Return the prompts to which the session can be rewound, the oldest first. Always a checkpoint.
+
+        Raises `SessionBusy`.
+        """
+        from engine.session.rewind import RewindHistory
+
+        async with self._history() as history:
+            return await RewindHistory(history).points()
+
+    async def preview_rewind(self, turn_id: str) -> RewindPreview:
+        """Return what rewinding to before a turn would do to files. Always a checkpoint.
+
+        Raises `SessionBusy`, `NothingToUndo`, `SnapshotError`.
+        """
+        from engine.session.rewind import RewindHistory
+
+        async with self._history() as history:
+            return await RewindHistory(history).preview(turn_id)
+
+    async def rewind(self, turn_id: str, *, scope: RewindScope = "both", force: bool = False) -> Rewound:
+        """Undo a turn and all later ones: `redo` brings all of them back. Always a checkpoint.
+
+        Nothing is done if another program has changed one of the files, unless by force. If cancelled, the newest turns
+        may be undone and the others count; rewinding to the same turn does the rest.
+
+        Args:
+            turn_id: the oldest turn to undo.
+            scope: "both"; "conversation": only the messages, and files stay as they are; "files": only files.
+            force: as for `undo`.
+
+        Errors are as for `undo`; `NothingToUndo` also if there are no files to rewind.
+        """
+        from engine.session.rewind import RewindHistory
+
+        async with self._history() as history:
+            return await RewindHistory(history).rewind(turn_id, scope, force=force)
 
     async def diff(self, turn_id: str | None = None) -> tuple[FileDiff, ...]:
         """Return a turn's changes of files; by default those of the newest turn that made any. Always a checkpoint.

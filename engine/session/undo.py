@@ -1,4 +1,4 @@
-"""Undo, redo, compare and restore: what a session does with the snapshots of its turns.
+"""Undo, compare and restore: what a session does with the snapshots of its turns. `rewind` has redo, and several turns.
 
 Undoing a turn takes its messages back and restores the files that it changed. Both are one event, which is written once the
 files are in place. A snapshot of what the files held is taken before, so that redo restores exactly that. If a crash or a
@@ -15,7 +15,7 @@ import json
 import os
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -25,7 +25,6 @@ from engine.core.events import (
     Durable,
     Notice,
     SnapshotTaken,
-    TurnRedone,
     TurnUndone,
 )
 from engine.core.ids import CallId, TurnId
@@ -37,14 +36,14 @@ from engine.journal.closing_events import CRASHED
 from engine.journal.fold import fold
 from engine.journal.log import Journal
 from engine.journal.state import SessionState
-from engine.session.undo_plan import UndoPlan, inputs_of, plan_restore, plan_undo
 from engine.snapshots.turn_changes import SessionSnapshots, TurnChanges
 from engine.snapshots.turn_history import PastCall, PastTurn, TurnHistory, turn_history
+from engine.snapshots.undo_plan import UndoPlan, inputs_of, plan_restore, plan_undo
 
 if TYPE_CHECKING:
     from engine.snapshots.file_versions import FileVersion
 
-_NO_CALL: Final = CallId("")
+NO_CALL: Final = CallId("")
 _OLDER: Final = "older than the turn, and left out before it, so left as they are: {}"
 _FOREIGN: Final = "changed while the turn ran, but not by its calls, so left as they are: {}"
 _OTHERS: Final = "changed by another session while the turn ran, so left as they are: {}"
@@ -116,152 +115,137 @@ class FileDiff:
     text: str = ""
 
 
+@attrs.frozen
+class BeforeTurn:
+    """What was true before a turn.
+
+    Attributes:
+        state: the session's state, with the context that tools shared.
+        transcript: its messages.
+        inputs: what the user said in the turn.
+    """
+
+    state: SessionState
+    transcript: Sequence[Message]
+    inputs: tuple[UserMessage, ...]
+
+
 @attrs.frozen(eq=False)
 class UndoHistory:
-    """Undoes and redoes turns in the record of a session. The caller ensures that no turn runs."""
+    """Undoes turns in the record of a session. The caller ensures that no turn runs.
 
-    _journal: Journal
-    _deps: Deps
+    Attributes:
+        journal: the record.
+        deps: the snapshots, the store and the locks of files.
+    """
+
+    journal: Journal
+    deps: Deps
 
     async def undo(self, *, force: bool) -> Undone:
         """Undo the newest turn that counts. See `Session.undo`."""
-        events = await self._events()
-        seen = await to_thread(turn_history, events, CRASHED)
+        events, seen = await self.read()
         if not seen.done:
             raise NothingToUndo("there is no turn to undo")
         turn = seen.done[-1]
-        # The state before the turn: its messages, and the context that its tools shared.
-        before = await to_thread(fold, events[: turn.begins])
-        transcript = before.transcript[:]
-        inputs = await to_thread(inputs_of, events, turn.turn_id)
+        state = await to_thread(fold, events[: turn.begins])
+        before = BeforeTurn(state, state.transcript[:], await to_thread(inputs_of, events, turn.turn_id))
+        return await self.undo_turn(seen, turn, before, force=force)
+
+    async def undo_turn(
+        self,
+        seen: TurnHistory,
+        turn: PastTurn,
+        before: BeforeTurn,
+        *,
+        force: bool,
+        rewind: TurnId | None = None,
+    ) -> Undone:
+        """Undo the newest turn that counts.
+
+        In *seen*, the snapshots `saved` are of earlier attempts to undo this one. *rewind*: see `TurnUndone`.
+        """
         note = ""
         try:
-            return await self._undo_files(seen, turn, before, transcript, inputs, force=force)
+            return await self._undo_files(seen, turn, before, force=force, rewind=rewind)
         except SnapshotError as error:
             if not force:
                 raise
             note = str(error)
-        self._append_undone(turn, before, transcript, ())
-        await self._flush()
-        return Undone(turn_id=turn.turn_id, inputs=inputs, note=note)
+        self.append_undone(turn, before, rewind=rewind)
+        await self.flush()
+        return Undone(turn_id=turn.turn_id, inputs=before.inputs, note=note)
 
     async def _undo_files(
-        self,
-        seen: TurnHistory,
-        turn: PastTurn,
-        before: SessionState,
-        transcript: Sequence[Message],
-        inputs: tuple[UserMessage, ...],
-        *,
-        force: bool,
+        self, seen: TurnHistory, turn: PastTurn, before: BeforeTurn, *, force: bool, rewind: TurnId | None
     ) -> Undone:
+        inputs = before.inputs
         if not turn.trees:
-            self._append_undone(turn, before, transcript, ())
-            await self._flush()
+            self.append_undone(turn, before, rewind=rewind)
+            await self.flush()
             return Undone(turn_id=turn.turn_id, inputs=inputs, remarks=(_UNNOTED,) if turn.has_no_snapshot else ())
-        snapshots = self._snapshots()
+        snapshots = self.snapshots()
         changed = await snapshots.changed(turn)
         remarks: list[str] = []
         now = await snapshots.take({*changed.own, *changed.foreign}, remarks)
-        plan, targets = await plan_undo(snapshots, turn, changed, now, force=force)
-        self._raise_conflicts(plan, changed.from_others)
+        plan, targets = await plan_undo(
+            snapshots, turn, changed, now, force=force, rewound=await snapshots.rewound(seen, turn)
+        )
+        self.raise_conflicts(plan, changed.from_others)
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
         remarks += self._remarks(plan, changed, force=force)
         # Files that an earlier attempt has restored before it was cut off are a part of this undo.
         earlier = await snapshots.differing(turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
-        files = self._shown(sorted([*restored, *(put.path for put in plan.puts)]))
+        files = self.shown(sorted([*restored, *(put.path for put in plan.puts)]))
         # The locks that tools take: a sub-agent in the background may be changing the same files.
-        async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
+        async with self.deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
             if plan.puts:
-                await self._save(now)
-                await snapshots.backend.put(now, plan.puts, cwd=self._cwd)
+                await self.save(now)
+                await snapshots.backend.put(now, plan.puts, cwd=self.cwd)
             # No checkpoint after the files: the turn is undone once they are in place.
-            self._append_undone(turn, before, transcript, files)
-        await self._flush()
+            self.append_undone(turn, before, files, rewind=rewind)
+        await self.flush()
         return Undone(
-            turn_id=turn.turn_id, inputs=inputs, files=files, left=self._shown(plan.left), remarks=tuple(remarks)
+            turn_id=turn.turn_id, inputs=inputs, files=files, left=self.shown(plan.left), remarks=tuple(remarks)
         )
-
-    async def redo(self, *, force: bool) -> Redone:
-        """Redo the turn that was undone last. See `Session.redo`."""
-        events = await self._events()
-        seen = await to_thread(turn_history, events, CRASHED)
-        if not seen.undone:
-            raise NothingToUndo("there is no turn to redo: none was undone, or a new prompt came after that")
-        undone = seen.undone[-1]
-        # The event before `TurnUndone` has put the older context back, so the one before that has what redo needs.
-        context = (await to_thread(fold, events[: undone.at - 1])).context
-        note = ""
-        try:
-            files = await self._redo_files(undone.turn, undone.files, undone.saved, force=force)
-        except SnapshotError as error:
-            if not force:
-                raise
-            files, note = (), str(error)
-        self._journal.append(ContextChanged.of(_NO_CALL, self._journal.state.context, context))
-        self._journal.append(TurnRedone(redone=undone.turn.turn_id, files=files))
-        await self._flush()
-        return Redone(turn_id=undone.turn.turn_id, files=files, note=note)
-
-    async def _redo_files(
-        self, turn: PastTurn, files: Collection[str], saved: Sequence[str], *, force: bool
-    ) -> tuple[str, ...]:
-        if not files:
-            return ()
-        snapshots = self._snapshots()
-        paths = {snapshots.named(file) for file in files}
-        first = turn.trees[0]
-        overwritten = await snapshots.differing(first, saved)
-        now = await snapshots.take(paths)
-        plan = UndoPlan()
-        plan.add_saved(paths, overwritten, await snapshots.diff(first, now), force=force)
-        self._raise_conflicts(plan)
-        async with self._deps.locks.hold(*(f"file:{put.path}" for put in plan.puts)):
-            if plan.puts:
-                await self._save(now)
-                await snapshots.backend.put(now, plan.puts, cwd=self._cwd)
-        # If the turn is undone again, this snapshot shows what it has left.
-        self._journal.append(SnapshotTaken(step=0, tree=await snapshots.take(paths)))
-        return self._shown(sorted([*plan.settled, *(put.path for put in plan.puts)]))
 
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
         """Return what a turn did to files. See `Session.diff`."""
-        turn = _find_turn(await to_thread(turn_history, await self._events(), CRASHED), turn_id)
+        _, seen = await self.read()
+        turn = _find_turn(seen, turn_id)
         if turn.has_no_snapshot and not turn.trees:
             raise SnapshotError(f"what turn {turn.turn_id} changed was not noted, so it can't be compared")
         if not turn.trees:
             return ()
-        snapshots = self._snapshots()
+        snapshots = self.snapshots()
         changed = dict((await snapshots.changed(turn)).own)
         if turn.is_last_change_missed and turn.redone is None:
             now = await snapshots.take(changed)
             late = await snapshots.late_changes(turn, changed, now)
             changed |= {**late.own, **late.unsure}
-        entries = [e for change in changed.values() for e in (change.before, change.after) if e is not None]
-        contents = await snapshots.backend.read(turn.trees[0], [entry for entry in entries if not entry.is_left_out])
-        return await to_thread(self._diffs, changed, contents)
+        return await self.diffs(snapshots, turn.trees[0], changed)
 
     async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
         """Put chosen files back as they were before a turn, or before they were overwritten. See `Session.restore`."""
-        seen = await to_thread(turn_history, await self._events(), CRASHED)
+        _, seen = await self.read()
         turn = _turn_to_restore(seen, turn_id)
-        snapshots = self._snapshots()
+        snapshots = self.snapshots()
         # A folder on the way may be a link by now, and the user may mean the path of then or of now.
         names = [whole for path in paths for whole in (snapshots.named(path), snapshots.real(path))]
         now = await snapshots.take(names)
         plan = await plan_restore(snapshots, seen, turn, names, now, turn_id=turn_id, force=force)
-        self._raise_conflicts(plan)
+        self.raise_conflicts(plan)
         if plan.left:
-            raise SnapshotError(f"snapshots do not hold {', '.join(self._shown(plan.left))}: left out, being too large")
-        return await self._put_back(snapshots, plan.puts, names, now, f"as before turn {turn.turn_id}")
+            raise SnapshotError(f"snapshots do not hold {', '.join(self.shown(plan.left))}: left out, being too large")
+        return await self.put_back(snapshots, plan.puts, names, now, how=f"as before turn {turn.turn_id}")
 
     async def versions(self, path: str) -> tuple[FileVersion, ...]:
         """Return what a file has held, as far as snapshots show. See `Session.files.versions`."""
         from engine.snapshots.file_versions import file_versions
 
-        snapshots = self._snapshots()
+        snapshots = self.snapshots()
         name = snapshots.named(path)
         return await file_versions(snapshots, await self._events(), name, await snapshots.take([name]))
 
@@ -269,26 +253,55 @@ class UndoHistory:
         """Put a version of a file back. See `Session.files.restore`."""
         from engine.snapshots.file_versions import plan_version
 
-        snapshots = self._snapshots()
+        snapshots = self.snapshots()
         name = snapshots.named(path)
         now = await snapshots.take([name])
         puts = await plan_version(snapshots, await self._events(), name, version, now)
-        return await self._put_back(snapshots, puts, [name], now, f"as version {version}")
+        return await self.put_back(snapshots, puts, [name], now, how=f"as version {version}")
 
-    async def _put_back(
-        self, snapshots: SessionSnapshots, puts: Sequence[Put], names: Collection[str], now: str, how: str
+    async def put_back(
+        self,
+        snapshots: SessionSnapshots,
+        puts: Sequence[Put],
+        names: Collection[str],
+        now: str,
+        *,
+        how: str,
+        restored: Collection[str] = (),
+        code: str = "files_restored",
+        turn_id: TurnId | None = None,
     ) -> tuple[str, ...]:
-        """Put chosen files back, after noting what they hold *now*; return them. A checkpoint if there are any."""
-        files = self._shown(sorted(put.path for put in puts))
+        """Put chosen files back, after noting what they hold *now*; return them. A checkpoint if there are any.
+
+        Args:
+            snapshots: those of the session.
+            puts: what to put back.
+            names: the paths that may have changed.
+            now: a snapshot of the files.
+            how: how they are put back, for people.
+            restored: files that an earlier attempt has put back before it was cut off.
+            code: the code of the notice that records it.
+            turn_id: the turn of that notice.
+        """
+        files = self.shown(sorted([*restored, *(put.path for put in puts)]))
         if files:
-            async with self._deps.locks.hold(*(f"file:{put.path}" for put in puts)):
-                await self._save(now)
-                await snapshots.backend.put(now, puts, cwd=self._cwd)
-                self._journal.append(SnapshotTaken(step=0, tree=await snapshots.take(names)))
+            async with self.deps.locks.hold(*(f"file:{put.path}" for put in puts)):
+                if puts:
+                    await self.save(now)
+                    await snapshots.backend.put(now, puts, cwd=self.cwd)
+                self.journal.append(SnapshotTaken(step=0, tree=await snapshots.take(names)))
                 text = f"put back {how}: {', '.join(files)}; before that they were {now}"
-                self._notice("info", "files_restored", text)
-            await self._flush()
+                self.journal.append(Notice(level="info", code=code, text=text), turn_id=turn_id)
+            await self.flush()
         return files
+
+    async def diffs(
+        self, snapshots: SessionSnapshots, tree: str, changed: Mapping[str, Change]
+    ) -> tuple[FileDiff, ...]:
+        """Return *changed* files for people; *tree* is a snapshot of the project. A checkpoint."""
+        entries = [e for change in changed.values() for e in (change.before, change.after) if e is not None]
+        contents = await snapshots.backend.read(tree, [entry for entry in entries if not entry.is_left_out])
+        return await to_thread(self._diffs, changed, contents)
 
     def _diffs(self, changed: Mapping[str, Change], contents: Mapping[str, bytes]) -> tuple[FileDiff, ...]:
         # Imported here: only comparing needs it.
@@ -296,63 +309,70 @@ class UndoHistory:
 
         return tuple(
             FileDiff(
-                path=self._shown([path])[0],
+                path=self.shown([path])[0],
                 before=change.before,
                 after=change.after,
-                text=unified_diff(self._shown([path])[0], change, contents),
+                text=unified_diff(self.shown([path])[0], change, contents),
             )
             for path, change in sorted(changed.items())
         )
 
     async def _events(self) -> tuple[Durable, ...]:
         """Return all events. In a thread, since a long session takes a second to read from the disk. A checkpoint."""
-        return await to_thread(self._journal.events)
+        return await to_thread(self.journal.events)
+
+    async def read(self) -> tuple[tuple[Durable, ...], TurnHistory]:
+        """Return all events, and the turns in them. A checkpoint."""
+        events = await self._events()
+        return events, await to_thread(turn_history, events, CRASHED)
 
     # -- the record -----------------------------------------------------------------------
 
-    def _append_undone(
-        self, turn: PastTurn, before: SessionState, transcript: Sequence[Message], files: tuple[str, ...]
+    def append_undone(
+        self, turn: PastTurn, before: BeforeTurn, files: tuple[str, ...] = (), *, rewind: TurnId | None
     ) -> None:
         """Record that a turn was undone. Not a checkpoint."""
-        state = self._journal.state
+        state = self.journal.state
         # Only what differs is written: the record must not repeat the history of a long session.
         keep = 0
-        for mine, its in zip(state.transcript, transcript, strict=False):
+        for mine, its in zip(state.transcript, before.transcript, strict=False):
             if mine is not its and mine != its:
                 break
             keep += 1
-        self._journal.append(ContextChanged.of(_NO_CALL, state.context, before.context))
-        self._journal.append(TurnUndone(undone=turn.turn_id, keep=keep, messages=tuple(transcript[keep:]), files=files))
+        messages = tuple(before.transcript[keep:])
+        self.journal.append(ContextChanged.of(NO_CALL, state.context, before.state.context))
+        self.journal.append(TurnUndone(undone=turn.turn_id, keep=keep, messages=messages, files=files, rewind=rewind))
 
-    async def _save(self, tree: str) -> None:
+    async def save(self, tree: str) -> None:
         """Make it durable which snapshot holds what is about to be overwritten. A checkpoint.
 
         Before the first file is touched: after a crash in between, redo could not find what the files held.
         """
-        self._journal.append(SnapshotTaken(step=0, tree=tree))
-        await self._flush()
+        self.journal.append(SnapshotTaken(step=0, tree=tree))
+        await self.flush()
 
-    def _notice(self, level: Literal["info"], code: str, text: str) -> None:
-        self._journal.append(Notice(level=level, code=code, text=text))
-
-    async def _flush(self) -> None:
-        await self._deps.store.flushed(self._journal.session_id, self._journal.seq)
+    async def flush(self) -> None:
+        """Wait until the record is durable. A checkpoint."""
+        await self.deps.store.flushed(self.journal.session_id, self.journal.seq)
 
     # -- words ----------------------------------------------------------------------------
 
     @property
-    def _cwd(self) -> str:
-        return self._journal.state.context.cwd
+    def cwd(self) -> str:
+        """The session's working directory."""
+        return self.journal.state.context.cwd
 
-    def _snapshots(self) -> SessionSnapshots:
-        if self._deps.snapshots is None:
+    def snapshots(self) -> SessionSnapshots:
+        """Return the session's snapshots. Raises `SnapshotError` if there are none."""
+        if self.deps.snapshots is None:
             raise SnapshotError("the engine was opened without snapshots, so it can't put files back")
-        return SessionSnapshots(self._deps.snapshots, self._journal.session_id, self._cwd)
+        return SessionSnapshots(self.deps.snapshots, self.journal.session_id, self.cwd)
 
-    def _raise_conflicts(self, plan: UndoPlan, from_others: Collection[str] = ()) -> None:
+    def raise_conflicts(self, plan: UndoPlan, from_others: Collection[str] = ()) -> None:
+        """Raise `UndoConflict` if other programs have changed files of *plan*."""
         if plan.conflicts:
-            shown = self._shown(plan.conflicts)
-            other = self._shown(path for path in plan.conflicts if path in from_others)
+            shown = self.shown(plan.conflicts)
+            other = self.shown(path for path in plan.conflicts if path in from_others)
             by = f" ({', '.join(other)}: by another session)" if other else ""
             raise UndoConflict(
                 f"changed by another program, since or while the turn ran, so nothing was done: {', '.join(shown)}{by}. "
@@ -379,10 +399,11 @@ class UndoHistory:
     def _some(self, paths: Sequence[str]) -> str:
         """Return the first of them, and how many more there are."""
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        return ", ".join(self._shown(paths[:_NAMED])) + more
+        return ", ".join(self.shown(paths[:_NAMED])) + more
 
-    def _shown(self, paths: Iterable[str]) -> tuple[str, ...]:
-        folder = os.path.realpath(self._cwd)
+    def shown(self, paths: Iterable[str]) -> tuple[str, ...]:
+        """Return *paths* relative to the working directory."""
+        folder = os.path.realpath(self.cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
 
 

@@ -12,7 +12,7 @@ import attrs
 from engine.core.errors import SnapshotError
 from engine.core.ids import SessionId
 from engine.core.protocols import Attributing, Snapshots
-from engine.core.snapshot_types import Attribution, Change
+from engine.core.snapshot_types import Attribution, Change, TreeEntry
 from engine.core.threads import to_thread
 from engine.snapshots.turn_history import Overwrite, PastCall, PastTurn, TurnHistory
 
@@ -163,6 +163,15 @@ class SessionSnapshots:
             changed = await self.changed(one.turn)
             forced |= {*changed.shared, *changed.foreign}
         return forced
+
+    async def rewound(self, seen: TurnHistory, turn: PastTurn) -> dict[str, TreeEntry | None]:
+        """Return what rewinds of files to before *turn*, or to before an earlier turn, have put back since, by path."""
+        entries: dict[str, TreeEntry | None] = {}
+        begins = {one.turn_id: one.begins for one in seen.turns}
+        for one in seen.rewinds:
+            if begins.get(one.turn_id, turn.begins + 1) <= turn.begins < one.at:
+                entries |= {path: change.before for path, change in (await self.differing(one.made, one.saved)).items()}
+        return entries
 
     async def as_left(self, seen: TurnHistory, turn: PastTurn, now: str) -> set[str]:
         """Return the files that nothing but the session has changed since the beginning of a turn."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
 from typing import Final
 
 import attrs
@@ -11,6 +10,9 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import TurnId
 
+# The codes of notices: all files were rewound to before a turn, and that was taken back.
+FILES_REWOUND: Final = "files_rewound"
+REWIND_REDONE: Final = "rewind_redone"
 # The events that another engine adds after a crash, to close the turn.
 _CLOSING: Final = (
     ev.PermissionAnswered,
@@ -84,12 +86,14 @@ class UndoneTurnRecord:
         at: the index of the event that undid it.
         files: the restored files.
         saved: snapshots from before the undo, one for each attempt, the last attempt at the end.
+        rewind: the oldest turn that was undone together with it, if there are several.
     """
 
     turn: PastTurn
     at: int
     files: tuple[str, ...]
     saved: tuple[str, ...]
+    rewind: TurnId | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -121,6 +125,23 @@ class Overwrite:
 
 
 @attrs.frozen(kw_only=True)
+class FileRewind:
+    """All files were rewound to before a turn, and the conversation was not.
+
+    Attributes:
+        turn_id: the turn.
+        at: the index of the event.
+        saved: snapshots of what the files held before, one for each attempt, the last attempt at the end.
+        made: a snapshot of what they were made to hold.
+    """
+
+    turn_id: TurnId
+    at: int
+    saved: tuple[str, ...]
+    made: str
+
+
+@attrs.frozen(kw_only=True)
 class TurnHistory:
     """The turns of a session, as its events record them.
 
@@ -131,7 +152,8 @@ class TurnHistory:
         saved: snapshots taken by attempts to undo or redo, since the last turn ended or was undone or redone.
         last_tree: the newest snapshot of all.
         overwrites: all undos and redos that have overwritten files, the newest last.
-        restores: for each restoring of chosen files the index of its event, and the snapshots before and after it.
+        restores: for each restoring of files the index of its event, and the snapshots before and after it.
+        rewinds: those that have rewound all files, and were not redone, the newest last.
     """
 
     turns: tuple[PastTurn, ...]
@@ -141,6 +163,7 @@ class TurnHistory:
     last_tree: str
     overwrites: tuple[Overwrite, ...] = ()
     restores: tuple[tuple[int, str, str], ...] = ()
+    rewinds: tuple[FileRewind, ...] = ()
 
 
 def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
@@ -156,6 +179,7 @@ def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
         last_tree=reader.last_tree,
         overwrites=tuple(reader.overwrites),
         restores=tuple(reader.restores),
+        rewinds=tuple(reader.rewinds),
     )
 
 
@@ -172,6 +196,7 @@ class _Reader:
     saved: list[str] = attrs.field(factory=list[str], init=False)
     overwrites: list[Overwrite] = attrs.field(factory=list[Overwrite], init=False)
     restores: list[tuple[int, str, str]] = attrs.field(factory=list[tuple[int, str, str]], init=False)
+    rewinds: list[FileRewind] = attrs.field(factory=list[FileRewind], init=False)
     last_tree: str = attrs.field(default="", init=False)
     _open: PastTurn | None = attrs.field(default=None, init=False)
     # Those at work now, in the background too, and those of the open turn that have ended.
@@ -187,9 +212,8 @@ class _Reader:
                 self._add_snapshot(event)
             case ev.Notice() if self._open is not None and _reports_missing_snapshot(event):
                 self._open = attrs.evolve(self._open, is_last_change_missed=True, has_no_snapshot=not self._open.trees)
-            case ev.Notice(code="files_restored"):
-                self.restores += ((index, old, new) for old, new in pairwise(self.saved[-2:]))
-                self.saved = []
+            case ev.Notice() if event.code in {"files_restored", FILES_REWOUND, REWIND_REDONE}:
+                self._note_restore(index, event)
             case ev.TurnEnded():
                 self._end_turn(index, event)
             case ev.CallQueued() | ev.CallStarted() | ev.CallSettled() | ev.BackgroundStarted() | ev.BackgroundEnded():
@@ -200,6 +224,16 @@ class _Reader:
                 self._redo_turn(index, event)
             case _:
                 pass
+
+    def _note_restore(self, index: int, event: ev.Notice) -> None:
+        *saved, made = self.saved or [""]
+        if saved:
+            self.restores.append((index, saved[-1], made))
+        if event.code == FILES_REWOUND and saved and event.turn_id is not None:
+            self.rewinds.append(FileRewind(turn_id=event.turn_id, at=index, saved=tuple(saved), made=made))
+        elif event.code == REWIND_REDONE and self.rewinds:
+            self.rewinds.pop()
+        self.saved = []
 
     def _add_snapshot(self, event: ev.SnapshotTaken) -> None:
         self.last_tree = event.tree
@@ -258,7 +292,11 @@ class _Reader:
             self.overwrites.append(
                 Overwrite(turn=turn, at=index, is_undo=True, files=event.files, saved=saved, made=turn.trees[0])
             )
-        self.undone.append(UndoneTurnRecord(turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved)))
+        self.undone.append(
+            UndoneTurnRecord(
+                turn=self.done.pop(), at=index, files=event.files, saved=tuple(self.saved), rewind=event.rewind
+            )
+        )
         self.saved = []
 
     def _redo_turn(self, index: int, event: ev.TurnRedone) -> None:

@@ -27,7 +27,7 @@ REFUSED = {
     "steer": "conflict",
 }
 # These end something that the others need.
-LAST = ("unsubscribe", "session.close", "session.delete", "server.drain")
+LAST = ("rewind", "unsubscribe", "session.close", "session.delete", "server.drain")
 
 
 async def test_examples_are_answered_as_the_table_says(tmp_path: Path) -> None:

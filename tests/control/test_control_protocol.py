@@ -350,7 +350,7 @@ def test_a_client_never_gets_more() -> None:
 def test_requests_that_change_have_keys() -> None:
     keyed = {name for name, method in METHODS.items() if method.is_keyed}
     turns = {"prompt", "queue", "steer", "cancel", "resume"}
-    assert keyed == {"session.create", "session.fork", "undo", "redo", *turns}
+    assert keyed == {"session.create", "session.fork", "undo", "redo", "rewind", *turns}
 
 
 def test_a_repeated_key_runs_nothing() -> None:

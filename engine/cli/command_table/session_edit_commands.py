@@ -45,18 +45,51 @@ _FILES: Final = (
     CommandSpec(
         name="sessions undo",
         help="undo the newest turn: its messages and its file changes",
-        description="Undo the newest turn of a session: its messages and its file changes.",
+        description="Undo the newest turn of a session: its messages and its file changes. With --to, all turns from a prompt "
+        "on, which one redo brings back.",
         run="engine.cli.sessions.undo:undo_main",
         arguments=(SESSION,),
-        groups=session_flags(_FORCE_TURN),
+        groups=session_flags(
+            Flag(
+                names=("--to",),
+                value="PROMPT",
+                help="undo all turns from this prompt on",
+                detail="1 is the newest prompt, 2 the one before; or the id of a turn or message, or the end of that, from "
+                "`engine sessions show`. --list lists the prompts.",
+                default_text="1",
+                example="--to 3",
+            ),
+            Flag(
+                names=("--only",),
+                choices=("conversation", "files"),
+                help="undo only the messages, or only the file changes",
+                example="--only files",
+            ),
+            Flag(
+                names=("--list",),
+                help="list the prompts with their files, undo nothing",
+                example="--list",
+                excludes="action",
+            ),
+            Flag(
+                names=("--show",),
+                help="show how files would change, undo nothing",
+                example="--show",
+                excludes="action",
+            ),
+            _FORCE_TURN,
+        ),
         exit_codes=CODES,
         sample="last",
-        examples=(("sessions undo last", "undo what the agent did last here"),),
+        examples=(
+            ("sessions undo last", "undo what the agent did last here"),
+            ("sessions undo last --to 3 --only files", "restore the files from before the third newest prompt"),
+        ),
     ),
     CommandSpec(
         name="sessions redo",
-        help="redo the turn that was undone last",
-        description="Redo the turn that was undone last, with its file changes.",
+        help="redo what was undone last",
+        description="Redo what was undone last: a turn with its file changes, or all that one `undo --to` has undone.",
         run="engine.cli.sessions.undo:redo_main",
         arguments=(SESSION,),
         groups=session_flags(_FORCE_TURN),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, cast
 
 import attrs
 import trio
@@ -28,6 +29,7 @@ from engine.core.threads import to_thread
 from engine.export.history import render_history
 from engine.session.engine import open_engine
 from engine.session.engine_options import FileOptions
+from engine.session.rewind import RewindPoint, RewindPreview, RewindScope, Rewound
 from engine.session.session import Session
 from engine.session.undo import FileDiff
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -35,6 +37,7 @@ from engine.store.store_protocols import FullStore
 
 _MAX_PROMPT_CHARS: Final = 70
 _ID_CHARS: Final = 8
+_NUMBER: Final = re.compile(r"[0-9]{1,4}")
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 # What to do, for each subcommand, if the files can't be restored.
@@ -83,11 +86,17 @@ def _run(
             files = ", ".join(map(escape_on_one_line, error.paths))
             print_error(
                 f"engine sessions {name}: nothing was done: these files were changed since: {files}\n"
-                f"Next: engine sessions {name} {args.session} --force overwrites them"
+                f"Next: {_again(name, args)} --force overwrites them"
             )
             return FAILED
 
     return run_subcommand(f"sessions {name}", arguments, run, hints=_HINTS.get(name, NO_HINTS))
+
+
+def _again(name: str, args: argparse.Namespace) -> str:
+    """Return the command as it was typed, as far as it says what is undone."""
+    flags = [f"--{flag} {value}" for flag in ("to", "only") if (value := getattr(args, flag, None)) is not None]
+    return " ".join(["engine", "sessions", name, args.session, *flags])
 
 
 def _with_session(args: argparse.Namespace, work: Callable[[Session, argparse.Namespace], Awaitable[str]]) -> str:
@@ -124,11 +133,59 @@ class NoModel:
 
 
 async def _undo(session: Session, args: argparse.Namespace) -> str:
+    if args.list:
+        return _as_lines(_point_lines(await session.files.rewind_points()) or ["there is no prompt to undo"], "")
+    if args.show:
+        return _preview_text(await session.files.preview_rewind(await _turn_to_undo(session, args.to or "1")))
+    if args.to is not None or args.only is not None:
+        scope = cast("RewindScope", args.only or "both")
+        turn_id = await _turn_to_undo(session, args.to or "1")
+        return _rewound_text(scope, await session.files.rewind(turn_id, scope=scope, force=args.force))
     undone = await session.files.undo(force=args.force)
     prompt = one_line(undone.prompt, _MAX_PROMPT_CHARS)
     head = f"undone: {prompt}" if prompt else f"undone: turn {undone.turn_id}"
     lines = [head, *_files("restored", undone.files), *_files("no snapshot, left unchanged", undone.left)]
     return _as_lines([*lines, *(one_line(remark, 1_000) for remark in undone.remarks)], undone.note)
+
+
+async def _turn_to_undo(session: Session, name: str) -> str:
+    """Return the turn of a prompt, which is named by its number from the newest on, or by an id. Raises `ConfigError`."""
+    if not _NUMBER.fullmatch(name):
+        return await to_thread(_turn_named, session, name)
+    points = await session.files.rewind_points()
+    if not 0 < int(name) <= len(points):
+        raise ConfigError(f"there are {len(points)} prompts, so --to {name} is none\nNext: engine sessions undo --list")
+    return points[-int(name)].turn_id
+
+
+def _point_lines(points: Sequence[RewindPoint]) -> list[str]:
+    """Return a line for each prompt, the newest first."""
+    lines: list[str] = []
+    for number, point in enumerate(reversed(points), 1):
+        files = ", ".join(map(escape_on_one_line, point.files)) or ("files" if point.has_files else "no files")
+        when = time.strftime(_TIME, time.localtime(point.time))
+        lines.append(f"{number:>3}  {when}  {one_line(point.prompt, _MAX_PROMPT_CHARS)}  ({files})")
+    return lines
+
+
+def _preview_text(preview: RewindPreview) -> str:
+    lines = [
+        f"{len(preview.turns)} {'turn' if len(preview.turns) == 1 else 'turns'} would be undone",
+        *_files("changed since by another program, so it needs --force", preview.conflicts),
+        *_files("no snapshot, would be left unchanged", preview.left),
+    ]
+    return _as_lines(lines, "") + (_diff_text(preview.files) or "no file would change\n")
+
+
+def _rewound_text(scope: RewindScope, rewound: Rewound) -> str:
+    turns = f"{len(rewound.turns)} {'turn' if len(rewound.turns) == 1 else 'turns'}"
+    heads = {
+        "both": f"undone: {turns}, to before: {one_line(rewound.prompt, _MAX_PROMPT_CHARS)}",
+        "conversation": f"undone: the messages of {turns}; files are unchanged",
+        "files": f"undone: the file changes of {turns}; the messages are unchanged",
+    }
+    files = [*_files("restored", rewound.files), *_files("no snapshot, left unchanged", rewound.left)]
+    return _as_lines([heads[scope], *files, *(one_line(remark, 1_000) for remark in rewound.remarks)], "")
 
 
 async def _redo(session: Session, args: argparse.Namespace) -> str:
@@ -162,8 +219,10 @@ def _turn_named(session: Session, name: str) -> str:
 async def _diff(session: Session, args: argparse.Namespace) -> str:
     diffs = await session.files.diff(await _turn(session, args.turn))
     # Not an error: a turn that only talked changed no files.
-    if not diffs:
-        return "no file was changed\n"
+    return _diff_text(diffs) or "no file was changed\n"
+
+
+def _diff_text(diffs: Sequence[FileDiff]) -> str:
     return "".join(
         escape_control_chars(diff.text) or f"{_how(diff)}: {escape_on_one_line(diff.path)}\n" for diff in diffs
     )

@@ -178,6 +178,64 @@ class UndoResult:
 
 
 @attrs.frozen(kw_only=True)
+class RewindParams(SessionParams):
+    """A turn to be undone with all later ones.
+
+    Attributes:
+        turn_id: the oldest turn to undo.
+        scope: the messages and the changes of files, or only one of them.
+        force: also overwrite what something else has changed since.
+        key: makes repeating the request safe.
+    """
+
+    turn_id: Id
+    scope: Literal["both", "conversation", "files"] = "both"
+    force: bool = False
+    key: Key
+
+
+@attrs.frozen(kw_only=True)
+class RewindPointRow:
+    """A prompt to which a session can be rewound.
+
+    Attributes:
+        turn_id: its turn.
+        prompt: what the user said.
+        time: when, in seconds since the epoch.
+        files: the files that changed while the turn ran; those of old turns are not listed.
+        has_files: whether it changed any.
+    """
+
+    turn_id: TurnId
+    prompt: str
+    time: float
+    files: tuple[str, ...] = ()
+    has_files: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class RewindPointsResult:
+    """The prompts to which a session can be rewound.
+
+    Attributes:
+        points: the oldest first.
+    """
+
+    points: tuple[RewindPointRow, ...]
+
+
+@attrs.frozen(kw_only=True)
+class RewindPreviewParams(SessionParams):
+    """A turn to which a session might be rewound.
+
+    Attributes:
+        turn_id: the oldest turn that would be undone.
+    """
+
+    turn_id: Id
+
+
+@attrs.frozen(kw_only=True)
 class DiffParams(SessionParams):
     """Whose changes to show.
 
@@ -212,6 +270,23 @@ class DiffResult:
     """
 
     files: tuple[FileDifference, ...]
+
+
+@attrs.frozen(kw_only=True)
+class RewindPreviewResult:
+    """What rewinding would do.
+
+    Attributes:
+        turns: the turns that would be undone, the newest first.
+        files: the files that would change.
+        conflicts: files that another program has changed: they are overwritten by force only.
+        left: files that have changed, too, but are not in snapshots.
+    """
+
+    turns: tuple[TurnId, ...]
+    files: tuple[FileDifference, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

@@ -211,7 +211,24 @@ METHODS: Final[Mapping[str, Method]] = {
         ),
         # -- files and history
         Method("undo", an.UndoParams, an.UndoResult, "Undo the newest turn.", "full", _FORCE_ERRORS),
-        Method("redo", an.UndoParams, an.UndoResult, "Redo the turn that was undone last.", "full", _FORCE_ERRORS),
+        Method("redo", an.UndoParams, an.UndoResult, "Redo what was undone or rewound last.", "full", _FORCE_ERRORS),
+        Method("rewind", an.RewindParams, an.UndoResult, "Undo a turn and all later ones.", "full", _FORCE_ERRORS),
+        Method(
+            "rewind.points",
+            se.SessionParams,
+            an.RewindPointsResult,
+            "Return the prompts to which a session can be rewound.",
+            "read",
+            _UNDO_ERRORS,
+        ),
+        Method(
+            "rewind.preview",
+            an.RewindPreviewParams,
+            an.RewindPreviewResult,
+            "Return what rewinding would do to files.",
+            "read",
+            _UNDO_ERRORS,
+        ),
         Method("diff", an.DiffParams, an.DiffResult, "Return a turn's changes of files.", "read", _UNDO_ERRORS),
         Method("restore", an.RestoreParams, an.RestoreResult, "Restore files.", "full", _FORCE_ERRORS),
         Method(

@@ -260,9 +260,11 @@ class CompactParams(SessionParams):
 
     Attributes:
         instructions: what the summary must also take into account.
+        since: the first turn that is summarised; None: the older part is.
     """
 
     instructions: str = ""
+    since: Id | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -167,3 +167,36 @@ def test_versions_of_a_file_are_listed_and_restored(kept: Kept) -> None:
     assert (kept.root / "a.txt").read_text() == "mine\n"
     assert "no version of this file is 'x'" in kept.sessions("restore", "last", "a.txt", "--version", "x", code=1)
     assert kept.sessions("versions", "last", "none") == "no snapshot shows another content of this file\n"
+
+
+def test_undo_to_a_prompt_and_back(kept: Kept) -> None:
+    kept.again("echo three > a.txt; echo three > c.txt")
+    listed = kept.sessions("undo", "last", "--list").splitlines()
+    assert [line.strip()[0] for line in listed] == ["1", "2"]
+    assert "Change it.  (a.txt, c.txt)" in listed[0]
+    shown = kept.sessions("undo", "last", "--to", "2", "--show")
+    assert shown.startswith("2 turns would be undone\n")
+    assert "-three\n+one\n" in shown
+    assert (kept.root / "a.txt").read_text() == "three\n"
+    assert kept.sessions("undo", "last", "--to", "2").startswith(
+        "undone: 2 turns, to before: Change it.\nrestored: a.txt"
+    )
+    assert sorted(path.name for path in kept.root.iterdir()) == ["a.txt"]
+    kept.sessions("redo", "last")
+    assert (kept.root / "a.txt").read_text() == "three\n"
+    assert kept.sessions("undo", "last", "--only", "conversation") == (
+        "undone: the messages of 1 turn; files are unchanged\n"
+    )
+    assert (kept.root / "c.txt").exists()
+    kept.sessions("redo", "last")
+    kept.sessions("undo", "last", "--only", "files")
+    assert not (kept.root / "c.txt").exists()
+    assert len(kept.sessions("undo", "last", "--list").splitlines()) == 2
+    said = kept.sessions("undo", "last", "--to", "9", code=2)
+    assert said == ("engine sessions undo: there are 2 prompts, so --to 9 is none\nNext: engine sessions undo --list\n")
+
+
+def test_conflict_repeats_the_flags(kept: Kept) -> None:
+    (kept.root / "a.txt").write_text("mine\n")
+    said = kept.sessions("undo", "last", "--to", "1", "--only", "files", code=1)
+    assert "Next: engine sessions undo last --to 1 --only files --force overwrites them" in said

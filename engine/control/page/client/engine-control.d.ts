@@ -450,6 +450,8 @@ export interface CompactParams {
   session_id: string;
   /** what the summary must also take into account. */
   instructions?: string;
+  /** the first turn that is summarised; None: the older part is. */
+  since?: string | null;
 }
 
 /** The turn that summarises. */
@@ -1684,6 +1686,60 @@ export interface RetryScheduled {
   failure: ErrorInfo | null;
 }
 
+/** A turn to be undone with all later ones. */
+export interface RewindParams {
+  /** the session. */
+  session_id: string;
+  /** the oldest turn to undo. */
+  turn_id: string;
+  /** the messages and the changes of files, or only one of them. */
+  scope?: "both" | "conversation" | "files";
+  /** also overwrite what something else has changed since. */
+  force?: boolean;
+  /** makes repeating the request safe. */
+  key: string;
+}
+
+/** A prompt to which a session can be rewound. */
+export interface RewindPointRow {
+  /** its turn. */
+  turn_id: string;
+  /** what the user said. */
+  prompt: string;
+  /** when, in seconds since the epoch. */
+  time: Float;
+  /** the files that changed while the turn ran; those of old turns are not listed. */
+  files: string[];
+  /** whether it changed any. */
+  has_files: boolean;
+}
+
+/** The prompts to which a session can be rewound. */
+export interface RewindPointsResult {
+  /** the oldest first. */
+  points: RewindPointRow[];
+}
+
+/** A turn to which a session might be rewound. */
+export interface RewindPreviewParams {
+  /** the session. */
+  session_id: string;
+  /** the oldest turn that would be undone. */
+  turn_id: string;
+}
+
+/** What rewinding would do. */
+export interface RewindPreviewResult {
+  /** the turns that would be undone, the newest first. */
+  turns: string[];
+  /** the files that would change. */
+  files: FileDifference[];
+  /** files that another program has changed: they are overwritten by force only. */
+  conflicts: string[];
+  /** files that have changed, too, but are not in snapshots. */
+  left: string[];
+}
+
 /** A permission for one pattern. In an offer the pattern may have wildcards, as in a rule. */
 export interface Right {
   permission: string;
@@ -2497,6 +2553,8 @@ export interface TurnUndone {
   messages: (UserMessage | AssistantMessage | ResultsMessage)[];
   /** the files that were restored or removed, relative to the working directory. */
   files: string[];
+  /** the oldest turn that was undone together with this one; None: it was undone by itself. */
+  rewind: string | null;
 }
 
 /** A turn to be undone or redone. */
@@ -2691,6 +2749,9 @@ export interface Methods {
   "attend": { params: AttendParams; result: AttendResult };
   "undo": { params: UndoParams; result: UndoResult };
   "redo": { params: UndoParams; result: UndoResult };
+  "rewind": { params: RewindParams; result: UndoResult };
+  "rewind.points": { params: SessionParams; result: RewindPointsResult };
+  "rewind.preview": { params: RewindPreviewParams; result: RewindPreviewResult };
   "diff": { params: DiffParams; result: DiffResult };
   "restore": { params: RestoreParams; result: RestoreResult };
   "compact": { params: CompactParams; result: CompactResult };

@@ -50,8 +50,19 @@ class UndoPlan:
         else:
             self.conflicts.append(path)
 
+    def merge(self, other: UndoPlan) -> None:
+        """Add the conflicts of another plan, and what it leaves."""
+        for mine, its in ((self.conflicts, other.conflicts), (self.left, other.left), (self.older, other.older)):
+            mine.extend(path for path in its if path not in mine)
+
     def add_saved(
-        self, paths: set[str], saved: Mapping[str, Change], since: Mapping[str, Change], *, force: bool
+        self,
+        paths: set[str],
+        saved: Mapping[str, Change],
+        since: Mapping[str, Change],
+        *,
+        force: bool,
+        planned: Mapping[str, TreeEntry | None] | None = None,
     ) -> None:
         """Add those of *paths* that an undo or a redo has overwritten.
 
@@ -60,30 +71,56 @@ class UndoPlan:
             saved: what was overwritten: `before` is what was put in its place, `after` what it was.
             since: what has changed from that on.
             force: see `add`.
+            planned: what files will hold before this is done.
         """
         for path in sorted(paths & saved.keys()):
             change = saved[path]
             now = since[path].after if path in since else change.before
+            now = now if planned is None else planned.get(path, now)
             self.add(path, now=now, usual=change.before, want=change.after, force=force)
 
 
 def inputs_of(events: Iterable[Durable], turn_id: TurnId) -> tuple[UserMessage, ...]:
     """Return the user's messages of a turn, in the order in which the model got them."""
+    return inputs_by_turn(events).get(turn_id, ())
+
+
+def inputs_by_turn(events: Iterable[Durable]) -> dict[TurnId, tuple[UserMessage, ...]]:
+    """Return the user's messages of each turn that has any, in the order in which the model got them."""
     admitted: dict[InputId, UserMessage] = {}
-    inputs: list[UserMessage] = []
+    inputs: dict[TurnId, tuple[UserMessage, ...]] = {}
     for event in events:
         if isinstance(event, (InputAdmitted, InputEdited)):
             admitted[event.input_id] = event.message
-        elif isinstance(event, InputPromoted) and event.turn_id == turn_id:
-            inputs.append(admitted[event.input_id])
-    # Reports of background work are the engine's words: there is nothing to give back to the user.
-    return tuple(message for message in inputs if message.origin != "engine")
+        elif isinstance(event, InputPromoted) and event.turn_id is not None:
+            message = admitted[event.input_id]
+            # Reports of background work are the engine's words: there is nothing to give back to the user.
+            if message.origin != "engine":
+                inputs[event.turn_id] = (*inputs.get(event.turn_id, ()), message)
+    return inputs
 
 
 async def plan_undo(
-    snapshots: SessionSnapshots, turn: PastTurn, changed: TurnChanges, now: str, *, force: bool
+    snapshots: SessionSnapshots,
+    turn: PastTurn,
+    changed: TurnChanges,
+    now: str,
+    *,
+    force: bool,
+    rewound: Mapping[str, TreeEntry | None],
+    planned: Mapping[str, TreeEntry | None] | None = None,
 ) -> tuple[UndoPlan, dict[str, Change]]:
-    """Plan to undo what a turn has changed; return also the changes that were considered. A checkpoint."""
+    """Plan to undo what a turn has changed; return also the changes that were considered. A checkpoint.
+
+    Args:
+        snapshots: those of the session.
+        turn: the turn.
+        changed: what it has changed.
+        now: a snapshot of the files.
+        force: see `UndoPlan.add`.
+        rewound: what files hold that were rewound to before the turn: older than what the turn began with.
+        planned: what files will hold before that, once later turns are undone.
+    """
     last = turn.tree_redone if turn.redone is not None else turn.trees[-1]
     since = await snapshots.diff(last, now)
     targets, unsure = await _targets(snapshots, turn, changed, now, force=force)
@@ -94,6 +131,10 @@ async def plan_undo(
             plan.older.append(path)
             continue
         is_now = since[path].after if path in since else change.after
+        is_now = is_now if planned is None else planned.get(path, is_now)
+        if path in rewound and rewound[path] == is_now != change.after:
+            plan.settled.append(path)
+            continue
         usual = change.before if path in unsure else change.after
         plan.add(path, now=is_now, usual=usual, want=change.before, force=force)
     return plan, targets
