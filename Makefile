@@ -117,7 +117,6 @@ words: dev # private words, and messages of the command line; see scripts/check_
 	$(call say,words)
 	@$(BIN)/python scripts/check_words.py
 	@$(BIN)/python -m scripts.check_messages
-	@$(BIN)/python -m scripts.check_messages
 
 shape: dev # branches, nesting, members, lines; see scripts/check_shape.py
 	$(call say,shape)

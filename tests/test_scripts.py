@@ -161,21 +161,38 @@ def test_an_error_without_advice_is_found() -> None:
     assert problems('print_error(f"engine run: unknown file {x}")') == ["an error without a line `Next: …`"]
     assert problems('print_error(f"engine run: unknown file {x}\\nNext: engine help run")') == []
     assert problems('_HINTS: Final = {A: "(try it again)"}') == ["an error without a line `Next: …`"]
+    assert problems('raise ConfigError("no such file")') == ["an error without a line `Next: …`"]
+    assert problems('raise SessionNotFound("no session here")') == []
     # A notice, a text that was made elsewhere, and what a user asked for.
     for text in ('"waiting for a line"', 'f"engine run: {error}"', '"engine run: cancelled: nothing has changed"'):
         assert problems(f"print_error({text})") == []
 
 
+def test_advice_can_be_pasted_or_done() -> None:
+    for advice in (
+        "engine run --continue --model MODEL",
+        "engine config set KEY VALUE",
+        "export A=b",
+        "free some space",
+    ):
+        assert problems(f'print_error("engine run: no\\nNext: {advice}")') == []
+        assert problems(f'x = Situation("no", ("{advice}",))') == []
+    assert problems('print_error("engine run: no\\nNext: engine runs")') == ["not a command ('runs')"]
+    assert problems('x = Situation("no", ("engine run --bad",))') == ["not a command (unknown flag: --bad)"]
+    assert problems('print_error("engine run: no\\nNext: engine run, or wait")') == ["several ways in a line"]
+    assert problems('print_error("engine run: no\\nNext: --force overwrites it")') == ["neither a command nor an act"]
+
+
 def test_riddles_and_exclamations_are_found() -> None:
     assert problems('x = f"{model} goes on with it"') == ["a riddle (goes on with)"]
     assert problems('print_text("Done! Go on.")') == ["an exclamation (e!)"]
-    assert problems('raise ConfigError("sorry, no file")') == ["blame or ornament (sorry)"]
+    assert problems('raise SessionNotFound("sorry, no file")') == ["blame or ornament (sorry)"]
     assert problems('"""Nobody told us, sorry!"""\nSQL = "told"\n') == []
 
 
 def test_long_errors_are_found() -> None:
-    assert problems(f'raise ConfigError("{"word " * 21}")') == ["105 characters in a line, more than 100"]
-    assert problems('raise ConfigError("a b\\nc\\nd\\ne")') == ["4 lines, more than 3"]
+    assert problems(f'raise SessionNotFound("{"word " * 21}")') == ["105 characters in a line, more than 100"]
+    assert problems('raise SessionNotFound("a b\\nc\\nd\\ne")') == ["4 lines, more than 3"]
     assert problems(f'x = "{"word " * 21}"') == []
 
 

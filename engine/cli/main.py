@@ -35,10 +35,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run_without_command(first, rest)
     if first == "completion" and len(rest) == 1 and rest[0] in SHELLS:
         return print_script(rest[0])
+    return _run_guarded(first, rest)
+
+
+def _run_guarded(name: str, arguments: list[str]) -> int:
     try:
-        return _run(first, rest)
+        return _run(name, arguments)
     except KeyboardInterrupt:  # before the command catches signals, or after
         return 130
+    except Exception as error:  # noqa: BLE001  # a fault of the engine: a shell must not take it for a failed task
+        from engine.cli.terminal.exit_codes import report_crash
+
+        return report_crash(name, error)
 
 
 def _run_without_command(first: str, rest: list[str]) -> int:

@@ -71,7 +71,7 @@ async def report_hosts(env: Mapping[str, str], config: Config, only: str | None)
     """
     hosts = hosts_of(config)
     if only is not None and only not in hosts:
-        raise ConfigError(f"unknown host {only!r}: {suggest_names(only, hosts)}")
+        raise ConfigError(f"unknown provider {only!r}: {suggest_names(only, hosts)}\nNext: engine models")
     selected: Iterable[Host] = hosts.values() if only is None else (hosts[only],)
     # Hosts of the user's configuration come first.
     ordered = sorted(selected, key=lambda host: host.name not in config.hosts)

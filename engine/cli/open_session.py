@@ -85,6 +85,6 @@ def _check_folder(row: SessionRow) -> None:
     """Raise `ConfigError` if the session's folder does not exist here: every tool would fail."""
     if not (os.path.isabs(row.cwd) and os.path.isdir(row.cwd)):  # noqa: PTH112, PTH117 - an imported session may hold any text
         raise ConfigError(
-            f"the folder of session {row.id} does not exist: {escape_control_chars(row.cwd) or '(none)'}\n"
-            f"Next: engine sessions export {row.id} -o FILE, then engine sessions import FILE --cwd DIR"
+            f"the directory of session {row.id} does not exist: {escape_control_chars(row.cwd) or '(none)'}\n"
+            f"Next: engine sessions export {row.id} -o FILE\nor: engine sessions import FILE --cwd DIR"
         )

@@ -90,7 +90,9 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
     match = _COMMAND_CALL.fullmatch(text.strip())
     if match is None:
         if words:
-            raise ConfigError(f"quote the task: {escape_control_chars(' '.join(words)[:60])!r} is a separate argument")
+            raise ConfigError(
+                f"too many arguments: {escape_control_chars(' '.join(words)[:60])!r} is a separate argument\nNext: quote the task"
+            )
         return unchanged
     name, rest = match[1], match[2] or ""
     workspace = Workspace.of(str(cwd), layers.home)
@@ -104,12 +106,12 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
         return PromptTask(text=text, agent=_select_agent(command, flags), model=_select_model(command, flags))
     if os.path.lexists(f"/{name}"):  # the task begins with a path
         return unchanged
-    untrusted = (
-        ""
-        if is_trusted or not folders
-        else f"\n{workspace.project} defines commands, but is not trusted\nNext: engine permissions trust"
-    )
-    raise ConfigError(f"unknown command /{name}; {commands.suggest(name)}{untrusted}")
+    unknown = f"unknown command /{name}; {commands.suggest(name)}"
+    if folders and not is_trusted:
+        raise ConfigError(
+            f"{unknown}\n{workspace.project} defines commands, but is not trusted\nNext: engine permissions trust"
+        )
+    raise ConfigError(f"{unknown}\nNext: begin the task with a word, or define the command")
 
 
 def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: Sequence[str]) -> Commands:

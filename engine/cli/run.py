@@ -42,7 +42,7 @@ from engine.session.validation import secrets_of
 from engine.store.memory import MEMORY
 from engine.tools.tool import Tool
 
-_WITHOUT_STORE: Final = "Next: --ephemeral runs without saving the session"
+_WITHOUT_STORE: Final = 'Next: engine run --ephemeral "TASK"'
 _HINTS: Final[Mapping[type[EngineError], str]] = {StoreError: _WITHOUT_STORE, JournalCorrupt: _WITHOUT_STORE}
 
 
@@ -66,8 +66,8 @@ def main(arguments: list[str]) -> int:
         found = problem_of_error(error, around)
         return () if found is None else (*found[1].lines(),)
 
-    def print_record(error: EngineError, code: int) -> None:
-        print_text(record_text(failure_record(str(error), code, problem_of_error(error, around))))
+    def print_record(error: EngineError, code: int, lines: Sequence[str]) -> None:
+        print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
 
     if _wants_json(arguments):
         return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
@@ -135,7 +135,7 @@ def _check_combinations(args: argparse.Namespace) -> None:
     if args.quiet and args.verbose:
         raise ConfigError("--quiet and --verbose exclude each other\nNext: leave one of them out")
     if args.schema == FROM_STDIN and args.task == "-":
-        raise ConfigError("standard input can't be both the task and the schema\nNext: --schema FILE")
+        raise ConfigError("standard input can't be both the task and the schema\nNext: use --schema FILE")
     if args.schema is not None and args.task is None:
         raise ConfigError("--schema needs a task: a turn that is resumed keeps its own\nNext: leave out --schema")
 
@@ -148,7 +148,7 @@ def _words(args: argparse.Namespace) -> tuple[str, StandardInput]:
     stdin = read_stdin(policy, limit=args.stdin_max)
     words = "" if is_from_stdin else args.task or ""
     if not (words.strip() or stdin.data.strip() or args.attach) and (args.resume is None or args.fork or words):
-        raise ConfigError('the task is missing\nNext: engine run "TASK", or pipe it in')
+        raise ConfigError('the task is missing\nNext: engine run "TASK"')
     return words, stdin
 
 

@@ -106,7 +106,7 @@ def _check_stdio(args: argparse.Namespace, manager: ServiceManager) -> None:
 def _options(args: argparse.Namespace, manager: ServiceManager, place: str) -> ServeOptions:
     """Return how the server is reached. It blocks. Raises `ConfigError`."""
     if (args.tls_cert is None) != (args.tls_key is None):
-        raise ConfigError("--tls-cert and --tls-key go together")
+        raise ConfigError("--tls-cert and --tls-key go together\nNext: add the other one")
     options = ServeOptions(
         host=args.listen,
         port=args.port,

@@ -78,7 +78,7 @@ def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
             raise
         text = f"a server of this store runs at {running.record.url} (process {running.record.pid})"
         if command.requires_new:
-            print_error(f"engine serve: {text}\nNext: engine attach, or engine serve --takeover")
+            print_error(f"engine serve: {text}\nNext: engine attach\nor: engine serve --takeover")
             return ALREADY_RUNNING
         assert command.serving is not None
         assert command.serving.folder is not None

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import get_args
+from typing import Final, get_args
 
 import attrs
 
@@ -58,6 +59,7 @@ class HostConfig(Value):
         headers: additional headers; `$NAME` is replaced by that environment variable, and kept secret.
         quirks: deviations from the wire format, by the names in `engine.providers.wire.quirks`.
         parallel: the maximum number of concurrent requests; 0: no limit.
+        silence: for how many seconds it may send nothing.
         local: it runs on this machine, and may not be running.
     """
 
@@ -72,6 +74,7 @@ class HostConfig(Value):
     headers: Mapping[str, str] = attrs.field(factory=dict[str, str])
     quirks: Mapping[str, QuirkValue] = attrs.field(factory=dict[str, QuirkValue])
     parallel: int | None = None
+    silence: float | None = None
     local: bool | None = None
 
     def __attrs_post_init__(self) -> None:
@@ -86,6 +89,8 @@ class HostConfig(Value):
             raise ConfigError(f"path must begin with '/', not {self.path!r}")
         if self.parallel is not None and self.parallel < 0:
             raise ConfigError(f"parallel must be a whole number, 0 for no limit, not {self.parallel}")
+        if self.silence is not None and not 0 < self.silence < math.inf:
+            raise ConfigError(f"silence must be a number of seconds above 0, not {self.silence}")
 
     def _check_keys(self) -> None:
         """Raise `ConfigError` if a field holds a key instead of the name of its variable. The key is not printed."""
@@ -327,12 +332,17 @@ def _models_named(config: Config) -> Iterable[str]:
             yield model.same_as
 
 
+# What a line of a terminal holds.
+_MOST_NAMES: Final = 6
+
+
 def suggest_names(name: str, names: Iterable[str]) -> str:
-    """Return a hint for an unknown *name*: similar names, or all *names*."""
+    """Return a hint for an unknown *name*: similar names, or the first of *names*."""
     names = sorted(names)
     # Imported here: needed only for errors.
     from difflib import get_close_matches
 
     if close := get_close_matches(name, names, n=3, cutoff=0.6):
         return f"did you mean {' or '.join(close)}?"
-    return f"known: {', '.join(names)}" if names else "none is configured"
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"known: {', '.join(names[:_MOST_NAMES])}{more}" if names else "none is configured"

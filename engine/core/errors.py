@@ -54,7 +54,7 @@ class ErrorInfo(Value):
         http_status: the HTTP status of the response.
         request_id: the provider's id of the request, for its support.
         subject: what it is about: the rejected option, the address, the proxy, the date on which a certificate
-            expired, or the number of an internal error.
+            expired, the number of an internal error, or how much the next request would take of a limit that it exceeds.
         amount: how much there was: tokens, dollars, requests or seconds.
         limit: how much is allowed, in the same unit.
     """

@@ -84,6 +84,7 @@ class ModelInfo(Value):
         family: `claude`, `gpt` or `gemini`, which have prompts of their own; empty: another one.
         host: the name under which concurrent requests are counted; empty: for this model alone.
         parallel: the maximum number of this engine's concurrent requests to the host; None: no limit.
+        silence: for how many seconds the host may send nothing; None: as `Settings.timeouts` says.
         options: defaults for this model, which a turn may override.
         unasked_effort: its effort if none is requested; None: it does not think then.
         long_prices: the prices for long prompts, by increasing length.
@@ -96,6 +97,7 @@ class ModelInfo(Value):
     family: str = ""
     host: str = ""
     parallel: int | None = None
+    silence: float | None = None
     options: ModelOptions = ModelOptions()
     unasked_effort: Effort | None = None
     price_input: float = 0.0

@@ -35,6 +35,7 @@ class Exhausted(Value):
     Attributes:
         amount: how much was used.
         limit: how much was allowed.
+        need: what the prompt of the request takes that would exceed it; 0: it is used up.
     """
 
     reason: LimitReason
@@ -42,11 +43,13 @@ class Exhausted(Value):
     # Not compared: the text says the same.
     amount: float = attrs.field(default=0.0, eq=False)
     limit: float = attrs.field(default=0.0, eq=False)
+    need: float = attrs.field(default=0.0, eq=False)
 
     @property
     def info(self) -> ErrorInfo:
         """The facts for programs."""
-        return ErrorInfo(code=self.reason, amount=self.amount, limit=self.limit)
+        subject = f"{self.need:g}" if self.need else ""
+        return ErrorInfo(code=self.reason, subject=subject, amount=self.amount, limit=self.limit)
 
 
 @attrs.define(eq=False, repr=False)
@@ -191,11 +194,11 @@ class Budget:
         used = self.usage.total + sum(one.tokens for one in self._open.values())
         if limits.tokens is not None and used + request.tokens >= limits.tokens:
             detail = f"{used} of {limits.tokens} tokens were used, and the next prompt has about {request.tokens}"
-            return Exhausted("token_budget", detail, used, limits.tokens)
+            return Exhausted("token_budget", detail, used, limits.tokens, request.tokens)
         spent = self.cost + sum(one.cost for one in self._open.values())
         if limits.cost is not None and spent + request.cost >= limits.cost:
             detail = f"{spent:.4f} of {limits.cost:.4f} were spent, and the next prompt costs about {request.cost:.4f}"
-            return Exhausted("cost_limit", detail, spent, limits.cost)
+            return Exhausted("cost_limit", detail, spent, limits.cost, request.cost)
         return None
 
     def _has_room(self, request: RequestEstimate) -> bool:

@@ -416,7 +416,10 @@ class TurnRun:
         if failed is not None and not self._store_failed:
             # Reported once: the next step would only say the same.
             self._store_failed = True
-            self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")
+            if isinstance(failed, StoreError) and failed.is_full:
+                self.notice("warning", "disk_full", "the disk is full: the session is not saved")
+            else:
+                self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")
         return failed is None
 
     def shorten_flush(self) -> None:

@@ -148,7 +148,7 @@ async def _receive(
 
     If cancelled, the connection is closed.
     """
-    timeouts = _timeouts(run)
+    timeouts = _timeouts(run, model)
     # The total counts from the request on: a host that is slow to answer leaves less time for the answer.
     total_at = trio.current_time() + timeouts.total
 
@@ -175,9 +175,10 @@ async def _receive(
         await _close(run, stream)  # noqa: ASYNC102  # bounded: CLOSE_WITHIN, and a cancelled `aclose` closes forcefully
 
 
-def _timeouts(run: TurnRun) -> Timeouts:
-    timeouts, patience = run.inputs.settings.timeouts, run.state.patience
-    return attrs.evolve(timeouts, headers=min(timeouts.headers, patience), idle=min(timeouts.idle, patience))
+def _timeouts(run: TurnRun, model: Model) -> Timeouts:
+    timeouts, patience, silence = run.inputs.settings.timeouts, run.state.patience, model.info.silence
+    headers, idle = (timeouts.headers, timeouts.idle) if silence is None else (silence, silence)
+    return attrs.evolve(timeouts, headers=min(headers, patience), idle=min(idle, patience))
 
 
 async def _receive_batches(

@@ -32,6 +32,7 @@ class HostTable:
         factory=dict[str, str | bool | int | float | tuple[str, ...]]
     )
     parallel: int | None = None
+    silence: float | None = None
     local: bool | None = None
 
 

@@ -55,7 +55,7 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     second.read_until("Done · 2 requests")
     second.type("\x04")
     assert second.wait() == 0
-    assert "Detached. Next: engine attach ses_" in second.output
+    assert "Detached.\r\nNext: engine attach ses_" in second.output
 
 
 @pytest.mark.slow
@@ -115,7 +115,7 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     ("arguments", "code", "error"),
     [
         ([], 1, "no server runs for the store"),
-        (["--url", "http://127.0.0.1:9"], 1, "\nNext: engine serve, "),
+        (["--url", "http://127.0.0.1:9"], 1, "\nNext: engine serve\nor: "),
         (["--store", "other.db"], 1, "no server runs for the store"),
         (["--url", "nonsense"], 2, "the address of a server begins with"),
         (["--prompt", "x", "--cancel"], 2, "not allowed with"),

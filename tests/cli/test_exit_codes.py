@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping
@@ -13,14 +14,14 @@ import pytest
 from engine.cli.terminal.exit_codes import MEANINGS, STOP_CODES
 from engine.cli.turn.turn_summary import exit_code
 from engine.core.events import STOP_REASONS, StopReason, TurnResult
-from tests.cli.conftest import Quick
-from tests.cli.test_print_schema import check_lines
+from tests.cli.conftest import Quick, Start
+from tests.cli.test_print_schema import RESULT, check_lines
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 
-def stop_hook(command: str) -> str:
-    return f'[[hooks.Stop]]\nhooks = [{{ type = "command", command = {json.dumps(command)} }}]\n'
+def hook(event: str, command: str) -> str:
+    return f'[[hooks.{event}]]\nhooks = [{{ type = "command", command = {json.dumps(command)} }}]\n'
 
 
 @attrs.frozen
@@ -35,11 +36,15 @@ class Run:
 RUNS: Mapping[StopReason, Run] = {
     "completed": Run("hello"),
     "doom_loop": Run("loops", ("--yes",)),
-    "hook_stopped": Run("hello", config=stop_hook("echo '{\"continue\": false}'")),
-    "stop_hook_limit": Run("say a || b || c || d || e", config=stop_hook("echo more >&2; exit 2")),
+    "hook_stopped": Run("hello", config=hook("Stop", "echo '{\"continue\": false}'")),
+    "stop_hook_limit": Run("say a || b || c || d || e", config=hook("Stop", "echo more >&2; exit 2")),
     "step_limit": Run("work 5", ("--yes", "--max-steps", "2")),
     "token_budget": Run("hello", ("--max-tokens", "100")),
     "cost_limit": Run("hello", ("--max-cost", "0.001")),
+    "blocking_limit": Run(
+        "hello",
+        config=hook("PreCompact", "exit 2") + '[models."anthropic/claude-sonnet-5-5"]\ncontext = 3000\noutput = 100\n',
+    ),
     "deadline": Run("slow", ("--timeout", "1")),
     "prompt_too_long": Run("overflows"),
     "compaction_ineffective": Run(
@@ -57,9 +62,8 @@ RUNS: Mapping[StopReason, Run] = {
 OTHERS: Mapping[StopReason, str] = {
     "aborted": "a signal: tests/cli/test_run.py; a reader that has gone: below",
     "permission_rejected": "a user at a terminal: tests/cli/test_terminal.py",
-    "diminishing": "a token target, which only programs set: tests/nursery/test_loop_stop_reasons.py",
-    "blocking_limit": "a window that summaries can't empty: tests/nursery/test_loop_stop_reasons.py",
-    "internal_error": "a fault of the engine: tests/nursery/test_loop_stop_reasons.py",
+    "diminishing": "a token target, which only programs set: below",
+    "internal_error": "a fault of the engine: below",
 }
 
 
@@ -85,6 +89,28 @@ def test_other_reasons_have_theirs(reason: StopReason) -> None:
     for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         expected = 128 + number if reason == "aborted" else STOP_CODES[reason]
         assert exit_code(TurnResult(stop_reason=reason), number) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reason", "code"), [("diminishing", 1), ("internal_error", 70)])
+def test_reasons_that_no_flag_leads_to(engine: Start, reason: StopReason, code: int) -> None:
+    program = (sys.executable, "-m", "tests.cli.planted", reason)
+    command = engine("run", "say a || b || c || d || e || f", "--output", "json", program=program)
+    assert command.wait() == code
+    record = json.loads(next(line for line in command.output.splitlines() if line.startswith("{")))
+    assert RESULT.problem(record) is None
+    assert (record["stop_reason"], record["exit_code"]) == (reason, code)
+    if reason == "internal_error":
+        assert re.fullmatch(r"Internal error E-[0-9a-f]{8}; the session is saved", record["error"]["message"])
+        assert record["error"]["next"] == "engine doctor --bundle"
+
+
+@pytest.mark.slow
+def test_fault_of_a_command_is_no_failed_task(engine: Start) -> None:
+    command = engine("run", "hello", program=(sys.executable, "-m", "tests.cli.planted", "crash"))
+    assert command.wait() == 70
+    assert "RuntimeError: a planted fault in the command" in command.output
+    assert re.search(r"\nengine run: Internal error E-[0-9a-f]{8}\nNext: engine doctor --bundle\n$", command.output)
 
 
 def test_output_that_can_not_be_written(quick: Quick) -> None:

@@ -115,7 +115,7 @@ async def test_every_model_of_every_host(env: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["antropic"], "unknown host 'antropic': did you mean anthropic"),
+        (["antropic"], "unknown provider 'antropic': did you mean anthropic"),
         (["--fly"], "unknown flag: --fly"),
         (["a", "b"], "too many arguments: b"),
         (["--config", "/nowhere/config.toml"], "the configuration file /nowhere/config.toml does not exist"),

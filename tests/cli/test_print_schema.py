@@ -46,7 +46,7 @@ def test_schema_refuses_other_values(schema: JsonSchema) -> None:
 
 
 def test_failure_record_has_all_fields() -> None:
-    record = json.loads(record_text(failure_record("no such model\nNext: engine models", 2)))
+    record = json.loads(record_text(failure_record(["no such model", "Next: engine models"], 2)))
     assert RESULT.problem(record) is None
     assert set(record) == {field.name for field in attrs.fields(RunResult)}
     assert (record["error"]["message"], record["error"]["next"]) == ("no such model", "engine models")

@@ -249,11 +249,11 @@ def test_the_task_from_standard_input(host: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ([], 'engine run: the task is missing\nNext: engine run "TASK", or pipe it in\n'),
+        ([], 'engine run: the task is missing\nNext: engine run "TASK"\n'),
         (["", "--yes"], "the task is missing"),
         ([" ", "--yes"], "the task is missing"),
         (["-"], "the task is missing"),
-        (["a", "b"], "engine run: quote the task: 'b' is a separate argument"),
+        (["a", "b"], "engine run: too many arguments: 'b' is a separate argument"),
         (["/nope", "b"], "engine run: unknown command /nope; no commands are defined"),
         (["a", "--fast"], "unknown flag: --fast\nNext: engine run --help"),
         (["a", "--mod", "x"], "unknown flag: --mod: did you mean --model?"),
@@ -326,7 +326,7 @@ def test_denied_without_a_terminal(engine: Start, tmp_path: Path) -> None:
     command = engine("run", "write")
     assert command.wait() == 3
     assert "✗ write a.txt  Denied: it needs the permission 'edit'" in command.output
-    assert "· Next: --rule 'allow edit ./a.txt' " in command.output
+    assert "· Next: engine run --continue --rule 'allow edit ./a.txt' " in command.output
     assert not (tmp_path / "a.txt").exists()
 
 
@@ -457,7 +457,7 @@ def test_blocked_reader_does_not_delay_exit(engine: Start) -> None:
         (
             ">/dev/full",
             74,
-            "engine run: can't write the output: No space left on device\nNext: -o FILE writes the answer to a file\n",
+            "engine run: can't write the output: No space left on device\nNext: add -o FILE\n",
         ),
     ],
 )

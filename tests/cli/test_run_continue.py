@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import sqlite3
@@ -90,7 +91,7 @@ def test_missing_session_folder_is_reported(engine: Start, tmp_path: Path) -> No
     for fork in ([], ["--fork"]):
         refused = engine("run", "--resume", session, *fork, "hello")
         assert refused.wait() == 2
-        assert f"the folder of session {session} does not exist: {there}\n" in refused.output
+        assert f"the directory of session {session} does not exist: {there}\n" in refused.output
         assert "import FILE --cwd DIR" in refused.output
 
 
@@ -134,7 +135,10 @@ def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Pa
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
     assert command.wait() == 1
     assert command.output.startswith(f"engine run: the store {damaged}")
-    assert "--ephemeral runs without saving the session" in command.output
+    assert 'Next: engine run --ephemeral "TASK"\n' in command.output
+    if arguments:
+        error = json.loads(command.output[command.output.index("{") :])["error"]
+        assert error["next"] == 'engine run --ephemeral "TASK"'
     assert "heard" not in command.output
     assert damaged.read_text() == "no database, this"
 
@@ -145,7 +149,7 @@ def test_a_session_that_runs_elsewhere_is_refused(engine: Start, tmp_path: Path)
     second = engine("run", "-c", "hello")
     assert second.wait() == 11
     assert re.search(r"engine run: Session ses_\w+ is open in process \d+\nNext: engine attach ses_", second.output)
-    assert second.output.endswith("or: --fork continues in a copy\n")
+    assert second.output.endswith(' --fork "TASK"\n')
     first.send(signal.SIGINT)
     first.wait()
     with closing(sqlite3.connect(tmp_path / "data" / "engine" / "sessions.db")) as connection:
@@ -175,7 +179,7 @@ def test_open_question_is_asked_again_after_kill(engine: Start, tmp_path: Path) 
     assert (tmp_path / "made.txt").exists()
     over = engine("run", "--continue")
     assert over.wait() == 2
-    assert re.search(r"engine run: nothing to resume in session ses_\w+: add a task\n", over.output)
+    assert re.search(r'nothing to resume in session (ses_\w+)\nNext: engine run --resume \1 "TASK"\n', over.output)
     for wrong in ((), ("--continue", "--fork")):
         missing = engine("run", *wrong)
         assert missing.wait() == 2

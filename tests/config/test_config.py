@@ -43,6 +43,7 @@ auth = "api-key"
 path = "/deployments/{model}/chat?api-version=1"
 headers = { x-team = "agents", x-api-key = "$TEAM_KEY" }
 parallel = 4
+silence = 600
 local = false
 
 [hosts.lab.quirks]
@@ -109,6 +110,7 @@ CONFIG = Config(
                 "efforts": ("low", "high"),
             },
             parallel=4,
+            silence=600,
             local=False,
         ),
         "gpu2": HostConfig(like="vllm", base_url="http://gpu2:8000"),
@@ -218,6 +220,7 @@ def test_empty_file_sets_nothing() -> None:
         ('[hosts.ollama.headers]\nx-team = "a\\nb: c"', "header 'x-team' has an invalid name or value"),
         ('[hosts.ollama.headers]\n"x team" = "a"', "header 'x team' has an invalid name or value"),
         ('[hosts.ollama.headers]\nContent-Length = "3"', "header 'Content-Length' has an invalid name or value"),
+        ("[hosts.ollama]\nsilence = 0", "silence must be a number of seconds above 0, not 0"),
         ("[hosts.ollama]\nparallel = -1", "parallel must be a whole number, 0 for no limit, not -1"),
         ("[hosts.ollama.quirks]\neffort = 1", "unknown quirk 'effort': did you mean"),
         ('[hosts.ollama.quirks]\noutput = "json"', "quirk output must be one of 'native', 'tool', not 'json'"),

@@ -71,16 +71,14 @@ def _parse_add(arguments: Sequence[str]) -> argparse.Namespace:
     except ConfigError as error:
         if not str(error).startswith("too many arguments"):
             raise
-        raise ConfigError(
-            "a key is not an argument: other users could see it\nNext: engine auth add HOST, and type it there"
-        ) from None
+        raise ConfigError("a key is not an argument: other users could see it\nNext: engine auth add HOST") from None
 
 
 def require_host(name: str, config: Config) -> Host:
     """Return the host *name*. Raises `ConfigError` if there is none, or if it takes no key."""
     hosts = hosts_of(config)
     if name not in hosts:
-        raise ConfigError(f"unknown provider {name!r}: {suggest_names(name, hosts)}")
+        raise ConfigError(f"unknown provider {name!r}: {suggest_names(name, hosts)}\nNext: engine auth list")
     if hosts[name].auth == "none":
         raise ConfigError(f"{name} takes no key\nNext: engine config set hosts.{name}.auth bearer")
     return hosts[name]

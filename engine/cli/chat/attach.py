@@ -49,10 +49,10 @@ _MOST_LISTED: Final = 200
 # After the grace of its calls, a server says at once how a turn has ended.
 _SILENT_SECONDS: Final = 1.0
 _HINTS: Final[Mapping[type[EngineError], str]] = {
-    ServerOffline: f"Next: engine serve, or name a server by --url or ${URL_VARIABLE}",
-    Unauthorized: f"Next: put the token into ${TOKEN_VARIABLE}; `engine serve` prints the name of its file",
-    SessionNotFound: "Next: engine attach (without an id: the newest session)",
-    SessionBusy: "Next: engine attach ID (a line that you type goes to the running turn)",
+    ServerOffline: f"Next: engine serve\nor: set {URL_VARIABLE} to the URL of a server",
+    Unauthorized: f"Next: set {TOKEN_VARIABLE} to the token; `engine serve` prints the name of its file",
+    SessionNotFound: "Next: engine attach",
+    SessionBusy: "Next: engine attach ID",
     NothingParked: "Next: engine attach ID --prompt TEXT",
     TurnParked: "Next: engine attach ID --resume",
     Draining: "Next: try again in a moment",
@@ -124,7 +124,7 @@ async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *
             code = await new_driver(terminal, source, "auto").run(signals)
     finally:
         terminal.close()
-    print_error(f"Detached. Next: engine attach {session.id}")
+    print_error(f"Detached.\nNext: engine attach {session.id}")
     return code
 
 
@@ -142,7 +142,7 @@ async def _session(client: Client, args: argparse.Namespace) -> RemoteSession:
     if args.session is None:
         busy = [row for row in rows if row.status in {"busy", "waiting"}]
         if not rows:
-            raise ConfigError("the server has no session yet: `engine attach --prompt TEXT` begins one here")
+            raise ConfigError("the server has no session yet\nNext: engine attach --prompt TEXT")
         return client.session((busy or rows)[0].id)
     # One that is too old for the list is known by its whole id.
     return client.session(_match(args.session, [row.id for row in rows]) or args.session)

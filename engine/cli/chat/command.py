@@ -111,7 +111,7 @@ def _check_terminal(options: ChatOptions) -> None:
     if not options.is_accessible and not all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
     ):
-        raise ConfigError('engine chat needs a terminal\nNext: engine run "TASK", or engine chat --accessible')
+        raise ConfigError("engine chat needs a terminal\nNext: engine chat --accessible")
 
 
 def _is_accessible(*, flag: bool) -> bool:
@@ -144,7 +144,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
     """Open the session, and chat. Always a checkpoint. Raises `EngineError`."""
     terminal = None if options.is_accessible else RawTerminal.open()
     if terminal is None and not options.is_accessible:
-        raise ConfigError("there is no controlling terminal")
+        raise ConfigError("there is no controlling terminal\nNext: engine chat --accessible")
     choice = options.choice
     try:
         numbers = (*termination_signals(), signal.SIGWINCH, signal.SIGCONT)

@@ -113,5 +113,5 @@ class LocalChats:
     def _print_next(self, session: Session) -> None:
         """Tell how to continue."""
         is_here = str(self._setup.cwd) == session.state.context.cwd
-        flag = "--continue" if is_here else f"--resume {session.id}"
-        print_error(f"Next: engine chat {flag} (session {session.id})")
+        command = "engine chat --continue" if is_here else f"engine chat --resume {session.id}"
+        print_error(f"Session {session.id}\nNext: {command}")

@@ -49,7 +49,7 @@ class RemoteCommands(StateCommands):
 
     async def _model(self, argument: str) -> CommandResult:
         if not argument:
-            raise ConfigError("the model's name is missing: /model NAME")
+            raise ConfigError("the model's name is missing. Next: /model NAME")
         await self._request("model.set", model=argument)
         return CommandResult()
 
@@ -61,7 +61,7 @@ class RemoteCommands(StateCommands):
 
     async def _rename(self, argument: str) -> CommandResult:
         if not argument:
-            raise ConfigError("the title is missing: /rename TITLE")
+            raise ConfigError("the title is missing. Next: /rename TITLE")
         await self._request("session.rename", title=argument)
         return printed("Renamed.")
 

@@ -82,7 +82,7 @@ class SessionCommands(StateCommands):
 
     async def _rename(self, argument: str) -> CommandResult:
         if not argument:
-            raise ConfigError("the title is missing: /rename TITLE")
+            raise ConfigError("the title is missing. Next: /rename TITLE")
         await self._session.rename(argument)
         return printed("Renamed.")
 
@@ -99,7 +99,7 @@ class SessionCommands(StateCommands):
         if argument.startswith("stop "):
             name = argument.removeprefix("stop ").strip()
             if name not in {job.name for job in jobs.all()}:
-                raise ConfigError(f"there is no job {name!r}: /jobs lists them")
+                raise ConfigError(f"unknown job {name!r}. Next: /jobs")
             jobs.get(name).stop()
             return printed(f"Stopping {escape_on_one_line(name)}.")
         lines = [f"  {job.name}  {job.state}  {one_line(job.command, 200)}" for job in jobs.all()]
@@ -110,7 +110,7 @@ class SessionCommands(StateCommands):
         if argument.startswith("remove "):
             number = argument.removeprefix("remove ").strip()
             if not (number.isascii() and number.isdigit() and 0 < int(number) <= len(waiting)):
-                raise ConfigError(f"there are {len(waiting)} messages: /queue remove NUMBER")
+                raise ConfigError(f"the queue has {len(waiting)} messages. Next: /queue remove NUMBER")
             self._session.inputs.remove(waiting[int(number) - 1].input_id)
             return printed("Removed.")
         lines = [f"  {number}  {one_line(item.message.text, 200)}" for number, item in enumerate(waiting, 1)]

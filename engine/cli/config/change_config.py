@@ -66,7 +66,7 @@ class _Target:
         if args.project:
             root = find_project_root(str(self.sources.cwd), home=str(self.sources.files.home))
             if not root:
-                raise ConfigError(f"{self.sources.cwd} belongs to no project")
+                raise ConfigError(f"{self.sources.cwd} belongs to no project\nNext: leave out --project")
             self.path = Path(root, NAMES[0])
         else:
             self.path = user_file(self.sources.path, self.sources.env)[0]
@@ -78,7 +78,7 @@ class _Target:
         except FileNotFoundError:
             return ""
         except (OSError, UnicodeDecodeError) as error:
-            raise StoreError(f"can't read {self.path}: {error}") from error
+            raise StoreError(f"can't read {self.path}: {error}\nNext: engine config path") from error
 
     def check(self, text: str, key: Key = ()) -> None:
         """Raise `ConfigError` if the file may not have this content, or if *key* does not count in it."""
@@ -91,7 +91,9 @@ class _Target:
             document, ignored = restrict_document(document, merge(present).values)
             for one in ignored:
                 if key and one.key == key[: len(one.key)]:
-                    raise ConfigError(f"{format_key(key)} can't be set for a project: {one.reason}")
+                    raise ConfigError(
+                        f"{format_key(key)} can't be set for a project: {one.reason}\nNext: leave out --project"
+                    )
         build_config(merge([*present, document]))
 
     def write(self, text: str) -> None:
@@ -178,7 +180,9 @@ def _open_editor(editor: list[str], path: Path) -> None:
     except OSError as error:
         raise ConfigError(f"can't run {editor[0]}: {error.strerror}\nNext: EDITOR=nano engine config edit") from error
     if code != DONE:
-        raise ConfigError(f"{editor[0]} failed with exit code {code}: the file is as it was")
+        raise ConfigError(
+            f"{editor[0]} failed with exit code {code}: the file is unchanged\nNext: EDITOR=nano engine config edit"
+        )
 
 
 def _problem(target: _Target, text: str) -> str:

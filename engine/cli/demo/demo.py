@@ -79,7 +79,7 @@ def main(arguments: list[str]) -> int:
         args = parse_arguments("demo", arguments)
         page: Path | None = args.html
         if page is not None and page.exists():
-            raise ConfigError(f"{page} exists already")
+            raise ConfigError(f"{page} exists already\nNext: choose another name for --html")
         return trio.run(_demo, page, args.serve)
 
     return run_command("demo", run)
@@ -208,7 +208,9 @@ class _Demo:
                     file.write(text)
         except OSError as error:
             if self._page is not None:
-                raise StoreError(f"{page} can't be written: {error.strerror}") from error
+                raise StoreError(
+                    f"{page} can't be written: {error.strerror}\nNext: choose another name for --html"
+                ) from error
             return  # a home folder that can't be written to is no reason to fail
         self._screen.add_lines(f"\nThe same as a page, with all details:\n  {page}\n")
 

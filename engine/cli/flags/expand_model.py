@@ -44,12 +44,12 @@ def _match(name: str, env: Mapping[str, str], config: Config) -> str:
     if matches:
         rest = f" and {len(matches) - _MOST_LISTED} more" if len(matches) > _MOST_LISTED else ""
         raise UnknownModel(
-            f"Several models match {name!r}: {', '.join(matches[:_MOST_LISTED])}{rest}\nNext: --model with one of them"
+            f"Several models match {name!r}: {', '.join(matches[:_MOST_LISTED])}{rest}\nNext: write more of the name"
         )
     nearest = nearest_names(name, usable) or nearest_names(name, everything)
     words = f". Nearest: {', '.join(nearest)}" if nearest else ""
     raise UnknownModel(
-        f"No model is called {name!r}{words}\nNext: {f'--model {nearest[0]}' if nearest else 'engine models'}"
+        f"No model is called {name!r}{words}\nNext: {f'use --model {nearest[0]}' if nearest else 'engine models'}"
     )
 
 

@@ -66,13 +66,13 @@ def _check_fixed(config: Config, name: str, value: object) -> None:
     """Raise `ConfigError` if the administrator has fixed a key of the sandbox to another value."""
     fixed = getattr(config.sandbox, name, None)
     if f"sandbox.{name}" in config.rule_layers.fixed and value != fixed:
-        raise ConfigError(f"/etc/engine/required.toml fixes sandbox.{name} to {fixed!r}: flags can't change it")
+        raise ConfigError(f"/etc/engine/required.toml fixes sandbox.{name} to {fixed!r}\nNext: leave out the flag")
 
 
 def permission_choice(args: argparse.Namespace) -> PermissionChoice:
     """Return the values of these flags. Raises `ConfigError`."""
     if args.network and args.sandbox != "bwrap":
-        raise ConfigError("--network needs --sandbox bwrap")
+        raise ConfigError("--network needs --sandbox bwrap\nNext: add --sandbox bwrap")
     return PermissionChoice(
         # --yes is not "allow everything": rules that deny or ask still count.
         profile="full" if args.yes else args.profile,

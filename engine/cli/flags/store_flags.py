@@ -38,6 +38,11 @@ def _usual_place() -> str:
     return cast("str", store_of(os.environ.get(VARIABLE, "").strip() or default_path()))
 
 
+def is_usual_place(place: str) -> bool:
+    """Tell whether a command without `--store` finds the store at *place*."""
+    return place == _usual_place()
+
+
 @asynccontextmanager
 async def open_store(place: str) -> AsyncGenerator[FullStore]:
     """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`.
@@ -48,7 +53,7 @@ async def open_store(place: str) -> AsyncGenerator[FullStore]:
     store = cast("FullStore", await open_store_at(place))
     try:
         yield store
-        if place == _usual_place():
+        if is_usual_place(place):
             await _keep_session_names(store)
     finally:
         await store.aclose()  # noqa: ASYNC102  # bounded: a store's closing has a deadline

@@ -20,6 +20,7 @@ _OPTIONS: Final = (
     (re.compile(r"cache"), "cache", "--cache"),
 )
 _HOURS_FROM: Final = 120
+_BUDGETS: Final = frozenset({"token_budget", "cost_limit"})
 _DAYS_FROM: Final = 48 * 60
 
 
@@ -100,8 +101,22 @@ def _limit(failure: FailureFacts, _: Surroundings) -> str:
 
 
 def _double(failure: FailureFacts, _: Surroundings) -> str:
-    limit = failure.info.limit or 0
-    return f"{2 * limit:.12g}" if limit else ""
+    """Return twice the limit, or what is used and twice what the next request takes."""
+    limit, info = failure.info.limit or 0, failure.info
+    need = float(info.subject) if info.code in _BUDGETS and info.subject else 0.0
+    enough = max(2 * limit, (info.amount or 0) + 2 * need)
+    if enough == 2 * limit:
+        return f"{enough:.12g}" if limit else ""
+    return f"{enough:.0f}" if info.code == "token_budget" else f"{enough:.2f}" if enough >= 1 else f"{enough:.2g}"
+
+
+def _need(failure: FailureFacts, _: Surroundings) -> str:
+    """Return what the next request would take, where that exceeds the limit."""
+    if not failure.info.subject:
+        return ""
+    need = float(failure.info.subject)
+    what = f"{need:,.0f} tokens" if failure.info.code == "token_budget" else f"${_money(need)}"
+    return f"; the next request takes about {what}"
 
 
 def _seconds(failure: FailureFacts, _: Surroundings) -> str:
@@ -170,6 +185,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     # how much, and how long
     "amount": _amount,
     "limit": _limit,
+    "need": _need,
     "double": _double,
     "amount_money": lambda failure, _: _money(failure.info.amount),
     "limit_money": lambda failure, _: _money(failure.info.limit),
@@ -184,6 +200,9 @@ FACTS: Final[Mapping[str, Fact]] = {
     "number": lambda failure, _: failure.info.subject or "without a number",
     "saved": lambda failure, _: "the session is saved" if failure.is_saved else "the session is not saved",
     "place": lambda _, around: around.place,
+    # how to continue
+    "again": lambda _, around: around.again,
+    "run": lambda _, around: around.again if around.again.startswith("engine run") else "",
 }
 
 

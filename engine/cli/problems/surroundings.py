@@ -42,6 +42,7 @@ class Surroundings:
         place: where sessions are saved.
         is_saved: sessions are saved at all.
         limits: those of the task.
+        again: what continues the session: a command, or what to do in a chat.
     """
 
     env: Mapping[str, str] = attrs.field(factory=dict[str, str], repr=False)
@@ -50,6 +51,7 @@ class Surroundings:
     place: str = ""
     is_saved: bool = True
     limits: Limits = Limits()
+    again: str = "engine run --continue"
 
     def host(self, name: str) -> Host | None:
         """Return the host *name*; None if it is unknown here, as one of a server's configuration may be."""

@@ -112,7 +112,7 @@ def _import(args: argparse.Namespace) -> int:
     except JournalCorrupt as error:
         print_error(
             f"engine sessions import: {escape_control_chars(args.file)} can't be imported: {escape_control_chars(str(error))}\n"
-            "Next: engine sessions export ID -o FILE makes a complete one"
+            "Next: engine sessions export ID -o FILE"
         )
         return USAGE_ERROR
 
@@ -149,7 +149,7 @@ def _fresh() -> str:
 def _folder(name: str) -> str:
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise ConfigError(f"--cwd: {name} is not a directory")
+        raise ConfigError(f"Not a directory: {name}\nNext: choose another --cwd")
     return str(folder.resolve())
 
 
@@ -185,12 +185,12 @@ def _bytes(name: str) -> bytes:
         else:
             path = Path(name).expanduser()
             if path.is_dir():
-                raise ConfigError(f"{name} is a directory")
+                raise ConfigError(f"{name} is a directory\nNext: name a file in it")
             with path.open("rb") as file:
                 # One byte more shows that it is too large, without reading the rest.
                 data = file.read(MAX_IMPORT_BYTES + 1)
     except OSError as error:
-        raise ConfigError(f"{name} can't be read: {error.strerror}") from error
+        raise ConfigError(f"{name} can't be read: {error.strerror}\nNext: choose another file") from error
     if len(data) > MAX_IMPORT_BYTES:
-        raise ConfigError(f"{name} is larger than {MAX_IMPORT_BYTES:,} bytes")
+        raise ConfigError(f"{name} is larger than {MAX_IMPORT_BYTES:,} bytes\nNext: choose a smaller file")
     return data

@@ -73,7 +73,7 @@ def _title(state: SessionState) -> str:
 def _rename(args: argparse.Namespace) -> int:
     title = " ".join(" ".join(args.title).split())
     if not title:
-        raise ConfigError("the title is empty")
+        raise ConfigError("the title is empty\nNext: engine sessions rename SESSION TITLE")
 
     async def work(store: FullStore) -> SessionId:
         session_id = await resolve_session_id(store, args.session)

@@ -28,7 +28,7 @@ def _repair(args: argparse.Namespace) -> int:
     place = args.file or resolve_store(args)
     if place == MEMORY or place.startswith(DATABASES):
         # The URL is not printed: it may hold a password.
-        raise ConfigError("this store is not a file; use the database's own tools")
+        raise ConfigError("this store is not a file\nNext: use the tools of its database")
     damaged = Path(place).expanduser()
     target = Path(args.output).expanduser() if args.output else damaged.with_name(f"{damaged.name}.repaired")
     rescued = trio.run(rescue, damaged, target)

@@ -62,7 +62,9 @@ def current_folder() -> str:
     try:
         return str(Path.cwd().resolve())
     except OSError as error:
-        raise ConfigError(f"the current folder is gone: {error.strerror}") from error
+        raise ConfigError(
+            f"the current directory is gone: {error.strerror}\nNext: change to another directory"
+        ) from error
 
 
 async def resolve_session_id(store: FullStore, name: str) -> SessionId:

@@ -42,8 +42,8 @@ _TIME: Final = "%Y-%m-%d %H:%M:%S"
 
 # What to do, for each subcommand, if the files can't be restored.
 _HINTS: Final[Mapping[str, Mapping[type[EngineError], str]]] = {
-    "undo": {SnapshotError: "Next: --force undoes only the messages and leaves the files unchanged"},
-    "redo": {SnapshotError: "Next: --force redoes only the messages and leaves the files unchanged"},
+    "undo": {SnapshotError: "Next: add --force to undo only the messages"},
+    "redo": {SnapshotError: "Next: add --force to redo only the messages"},
 }
 
 
@@ -86,7 +86,7 @@ def _run(
             files = ", ".join(map(escape_on_one_line, error.paths))
             print_error(
                 f"engine sessions {name}: nothing was done: these files were changed since: {files}\n"
-                f"Next: {_again(name, args)} --force overwrites them"
+                f"Next: {_again(name, args)} --force"
             )
             return FAILED
 
@@ -129,7 +129,7 @@ class NoModel:
     async def open(self, request: ModelRequest) -> ModelStream:
         """Refuse. A checkpoint, as with every model."""
         await trio.lowlevel.checkpoint()
-        raise ConfigError("this command calls no model")
+        raise ConfigError('this command calls no model\nNext: engine run "TASK"')
 
 
 async def _undo(session: Session, args: argparse.Namespace) -> str:
@@ -154,7 +154,7 @@ async def _turn_to_undo(session: Session, name: str) -> str:
         return await to_thread(_turn_named, session, name)
     points = await session.files.rewind_points()
     if not 0 < int(name) <= len(points):
-        raise ConfigError(f"there are {len(points)} prompts, so --to {name} is none\nNext: engine sessions undo --list")
+        raise ConfigError(f"--to {name}: the session has {len(points)} prompts\nNext: engine sessions undo last --list")
     return points[-int(name)].turn_id
 
 

@@ -25,7 +25,7 @@ def write_document(args: argparse.Namespace, render: Callable[[Journals], str], 
     target = None if args.output in {None, "-"} else Path(args.output).expanduser()
     # Checked before the work; `_put` never leaves half a file.
     if target is not None and target.exists() and not args.force:
-        raise ConfigError(f"{target} exists already\nNext: --force overwrites it")
+        raise ConfigError(f"{target} exists already\nNext: add --force to overwrite it")
 
     async def work(store: FullStore) -> str:
         journals = await collect_session(store, await resolve_session_id(store, args.session))
@@ -37,7 +37,7 @@ def write_document(args: argparse.Namespace, render: Callable[[Journals], str], 
     try:
         _put(target, text, is_private=is_private)
     except OSError as error:
-        raise StoreError(f"{target} can't be written: {error.strerror}") from error
+        raise StoreError(f"{target} can't be written: {error.strerror}\nNext: choose another file") from error
     return print_text(f"{escape_control_chars(str(target))}: {len(text.encode()):,} bytes\n")
 
 

@@ -20,10 +20,11 @@ def load_schema(argument: str) -> OutputSpec:
     # Imported here: most runs answer in text.
     from engine.session.structured_output import answer_schema
 
+    text = _read(argument)
     try:
-        return answer_schema(_read(argument))
+        return answer_schema(text)
     except ConfigError as error:
-        raise ConfigError(f"--schema: {error}") from error
+        raise ConfigError(f"--schema: {error}\nNext: correct the schema") from error
 
 
 def _read(argument: str) -> str:
@@ -33,7 +34,8 @@ def _read(argument: str) -> str:
         if argument == FROM_STDIN:
             return "" if sys.stdin is None else sys.stdin.read()
         return Path(argument).expanduser().read_text()
-    except OSError as error:
-        raise ConfigError(f"can't read {escape_on_one_line(argument)}: {error.strerror}") from error
-    except (UnicodeDecodeError, RuntimeError) as error:
-        raise ConfigError(f"can't read {escape_on_one_line(argument)}: {error}") from error
+    except (OSError, UnicodeDecodeError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(
+            f"--schema: can't read {escape_on_one_line(argument)}: {reason}\nNext: choose another file"
+        ) from error

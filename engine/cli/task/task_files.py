@@ -120,13 +120,14 @@ def load_file(name: str, folder: Path) -> TaskPart:
         # A pipe is what a shell makes of `--attach <(git diff)`.
         if not (path.is_file() or path.is_fifo()):
             raise ConfigError(
-                f"can't attach {name}: {'it is no ordinary file' if path.exists() else 'No such file or directory'}"
+                f"can't attach {name}: {'it is no ordinary file' if path.exists() else 'No such file or directory'}\n"
+                "Next: choose another file"
             )
         # One byte more than allowed shows that it is too large, without reading gigabytes.
         data = _read_pipe(path, LARGEST + 1) if path.is_fifo() else _read_file(path, LARGEST + 1)
         size = max(len(data), path.stat().st_size)
     except OSError as error:
-        raise ConfigError(f"can't attach {name}: {error.strerror or error}") from error
+        raise ConfigError(f"can't attach {name}: {error.strerror or error}\nNext: choose another file") from error
     return from_bytes(data, name, size, lines=(first, last))
 
 
@@ -161,7 +162,8 @@ def from_bytes(data: bytes, name: str, size: int, *, lines: tuple[int, int | Non
         # The cut of a file that is too large may lie within a character.
         if len(data) <= LARGEST or error.start < LARGEST - 4:
             raise ConfigError(
-                f"can't attach {name}: it is neither text in UTF-8 (byte {error.start}) nor an image, a PDF or audio"
+                f"can't attach {name}: it is neither text in UTF-8 (byte {error.start}) nor an image, a PDF or audio\n"
+                "Next: convert it to text"
             ) from error
         text = data[: error.start].decode()
     return TaskPart(name, "text", _text_block(name, text, *lines), size=size)

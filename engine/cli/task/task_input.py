@@ -78,9 +78,11 @@ def _check_secrets(names: Iterable[str], *, asks: bool) -> None:
     for name in filter(is_secret, names):
         shown = escape_on_one_line(name)
         if not asks:
-            raise ConfigError(f"{shown} looks like a file with keys, and there is no terminal to ask in")
+            raise ConfigError(
+                f"{shown} looks like a file with keys, and there is no terminal to ask\nNext: leave it out"
+            )
         if not _agrees(f"{shown} looks like a file with keys. Send it to the model? [y/N] "):
-            raise ConfigError(f"{shown} was not sent")
+            raise ConfigError(f"{shown} was not sent\nNext: leave it out")
 
 
 def _agrees(question: str) -> bool:

@@ -59,7 +59,9 @@ def _open(file: Path) -> TextIO:
         # It may have been there, readable by all.
         os.fchmod(descriptor, 0o600)
     except OSError as error:
-        raise ConfigError(f"--debug-log: can't write {escape_on_one_line(str(file))}: {error.strerror}") from error
+        raise ConfigError(
+            f"--debug-log: can't write {escape_on_one_line(str(file))}: {error.strerror}\nNext: choose another file"
+        ) from error
     return os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
 
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
@@ -38,6 +39,7 @@ WITHHELD: Final = 3
 NO_KEY: Final = 6
 NO_FIT: Final = 10
 ELSEWHERE: Final = 11
+INTERNAL: Final = 70
 OUTPUT_FAILED: Final = 74
 # What a shell reports for a program that SIGPIPE ended: 128 + 13.
 BROKEN_PIPE: Final = 141
@@ -64,7 +66,7 @@ STOP_CODES: Final[Mapping[StopReason, int]] = {
     "incomplete": 8,
     "refusal": 9,
     "content_filter": 9,
-    "internal_error": 70,
+    "internal_error": INTERNAL,
 }
 # What a user reads about the codes of `engine run`: in its help, and in the reference.
 MEANINGS: Final[Mapping[int, str]] = {
@@ -80,8 +82,8 @@ MEANINGS: Final[Mapping[int, str]] = {
     9: "the model or its provider refused",
     NO_FIT: "the answer does not fit the schema",
     ELSEWHERE: "the session is open in another process",
-    70: "internal error",
-    OUTPUT_FAILED: "the output can't be written",
+    INTERNAL: "internal error",
+    OUTPUT_FAILED: "the output, or the session, can't be written",
     129: "SIGHUP: the turn was cancelled and saved",
     130: "Ctrl-C: the turn was cancelled and saved",
     BROKEN_PIPE: "the reader of standard output has gone",
@@ -101,7 +103,7 @@ def run_command(
     *,
     hints: Mapping[type[EngineError], str] = NO_HINTS,
     explain: Callable[[EngineError], Sequence[str]] = lambda _error: (),
-    on_error: Callable[[EngineError, int], None] = lambda _error, _code: None,
+    on_error: Callable[[EngineError, int, Sequence[str]], None] = lambda _error, _code, _lines: None,
 ) -> int:
     """Run the command *name*, report its errors on standard error, and return the exit code.
 
@@ -110,7 +112,7 @@ def run_command(
         run: parses the arguments and does the work.
         hints: a further line for some errors.
         explain: returns the lines about an error, in place of its own message and the hints; none: they stand.
-        on_error: gets the error and the exit code as well.
+        on_error: gets the error, the exit code and the lines as well.
     """
     try:
         return run()
@@ -125,8 +127,22 @@ def run_command(
             lines = [*lines, f"{ADVICE}{_usual_advice(name, error)}"]
         # A message may quote a file or a database: neither may control the terminal.
         print_error(f"engine {name}: " + "\n".join(one_line(line, _MAX_LINE_CHARS) for line in lines))
-        on_error(error, code)
+        on_error(error, code, lines)
         return code
+
+
+def report_crash(name: str, error: Exception) -> int:
+    """Print what is needed to report a fault of the engine; return the exit code."""
+    # Imported here: no command should need it.
+    import traceback
+
+    from engine.core.exception_groups import error_number
+
+    # The lines of our own code are what a report needs; a message may hold what a file or a model says.
+    trace = "".join(traceback.format_exception(error))
+    print_error("\n".join(one_line(line, _MAX_LINE_CHARS) for line in trace.splitlines()))
+    print_error(f"engine {name}: Internal error {error_number(error)}\nNext: engine doctor --bundle")
+    return INTERNAL
 
 
 def _error_code(error: EngineError) -> int | None:
@@ -144,6 +160,15 @@ def _error_code(error: EngineError) -> int | None:
             return None
 
 
+# Of libraries, whose errors are read by programs as well.
+_ADVICE_BY_WORDS: Final = (
+    (re.compile(r"^(the |can't read the )?(configuration file )?/\S+\.toml\b"), "engine config check"),
+    (re.compile(r"^unknown key "), "engine schema config"),
+    (re.compile(r"^unknown agent "), "engine agents"),
+    (re.compile(r"^--rule "), "add --rule 'allow bash git status'"),
+)
+
+
 def _usual_advice(name: str, error: EngineError) -> str:
     """Return what to do about an error that does not say it itself."""
     match error:
@@ -151,12 +176,17 @@ def _usual_advice(name: str, error: EngineError) -> str:
             return "engine sessions list --all"
         case SessionElsewhere():
             return "engine attach"
+        case MessageNotFound():
+            return "engine sessions show"
         case JournalCorrupt():
             return "engine sessions repair"
         case ServerOffline():
             return "engine serve"
+        case StoreError():
+            return "engine doctor"
         case _:
-            return f"engine help {name}"
+            found = (advice for pattern, advice in _ADVICE_BY_WORDS if pattern.search(str(error)))
+            return next(found, f"engine help {name}")
 
 
 def _hints_of(error: EngineError, hints: Mapping[type[EngineError], str]) -> Iterator[str]:

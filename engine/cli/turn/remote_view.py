@@ -220,7 +220,9 @@ class RemoteView:
         elif result.stop_reason == "aborted":
             self._note(f"Cancelled. Tool calls: {self._tally.states or 'none'}.")
         else:
-            problem = problem_of_result(result, Surroundings())
+            problem = problem_of_result(
+                result, Surroundings(again=f'engine attach {self._session.id} --prompt "Continue."')
+            )
             for line in problem.lines() if problem is not None else ():
                 self._note(line)
             seconds = None if self._started is None else time.monotonic() - self._started

@@ -6,12 +6,14 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
-from engine.cli.problems.problem import ProblemText, problem_of_result
+from engine.cli.problems.facts import FailureFacts
+from engine.cli.problems.problem import ProblemText, problem_of, problem_of_result
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.terminal.exit_codes import ADVICE
 from engine.cli.turn.record_types import (
     AttachmentRecord,
     CallCounts,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from engine.cli.task.task_input import TaskInput
     from engine.session.undo import FileDiff
 
+_NO_FACTS: Final = ErrorInfo(code="provider_failed")
+
 
 @attrs.define(eq=False)
 class RunRecord:
@@ -53,6 +57,8 @@ class RunRecord:
     _cost_by_model: dict[str, float] = attrs.field(factory=dict[str, float], init=False)
     _cost_of_sub_agents: float = attrs.field(default=0.0, init=False)
     _retries: int = attrs.field(default=0, init=False)
+    # Why the session is not saved: the code of a notice.
+    _unsaved: str = attrs.field(default="not_durable", init=False)
 
     @property
     def withheld(self) -> int:
@@ -82,8 +88,20 @@ class RunRecord:
                     self._cost_of_sub_agents += event.cost
             case ev.RetryScheduled():
                 self._retries += 1
+            case ev.Notice(code="disk_full"):
+                self._unsaved = event.code
             case _:
                 pass
+
+    def problem(self, result: ev.TurnResult) -> ProblemText | None:
+        """Return what the user reads about the end of the turn; None: it completed and is saved, or was cancelled."""
+        if result.stop_reason == "completed" and self.is_unsaved(result):
+            return problem_of(FailureFacts(code=self._unsaved, info=_NO_FACTS), self._surroundings)
+        return problem_of_result(result, self._surroundings)
+
+    def is_unsaved(self, result: ev.TurnResult) -> bool:
+        """Tell whether the session should have been saved, and was not."""
+        return self._surroundings.is_saved and not result.durable
 
     def result(
         self,
@@ -119,8 +137,15 @@ class RunRecord:
             stdin=None if task_input is None else _stdin(task_input),
             attachments=None if task_input is None else tuple(_attachments(task_input)),
             reset_at=result.reset_at,
-            error=_error(result, self._surroundings),
+            error=self._error(result),
         )
+
+    def _error(self, result: ev.TurnResult) -> ErrorRecord | None:
+        problem, info = self.problem(result), result.failure
+        if problem is None:
+            return None
+        reason = self._unsaved if result.stop_reason == "completed" else result.stop_reason
+        return _problem(reason if info is None else info.code, problem, info)
 
     def _settle(self, call_id: CallId, settlement: Settlement) -> None:
         failed = settlement.status == "error" or (settlement.status == "completed" and settlement.failed)
@@ -145,17 +170,18 @@ def record_text(record: RunResult | InitRecord) -> str:
     return f"{json.dumps(attrs.asdict(record))}\n"
 
 
-def failure_record(message: str, exit_code: int, known: tuple[str, ProblemText] | None = None) -> RunResult:
+def failure_record(lines: Sequence[str], exit_code: int, known: tuple[str, ProblemText] | None = None) -> RunResult:
     """Return the record of a run that sent nothing: a wrong flag, say.
 
     Args:
-        message: the error.
+        lines: what the user reads.
         exit_code: the exit code.
-        known: its code and what the user reads; None: it is wrong usage.
+        known: its code and the words for it; None: it is wrong usage.
     """
-    what, _, advice = message.partition("\nNext: ")
-    code, problem = known or ("usage", ProblemText(what, (advice,) if advice else ()))
-    return RunResult(exit_code=exit_code, detail=what, error=_problem(code, problem, None))
+    first = next((number for number, line in enumerate(lines) if line.startswith(ADVICE)), len(lines))
+    advice = tuple(line.removeprefix(ADVICE) for line in lines[first : first + 1])
+    code, problem = known or ("usage", ProblemText("\n".join(lines[:first]), advice))
+    return RunResult(exit_code=exit_code, detail=problem.what, error=_problem(code, problem, None))
 
 
 def changed_file(diff: FileDiff) -> ChangedFile:
@@ -216,11 +242,6 @@ def _facts(settlement: Settlement) -> Mapping[str, object]:
     except ValueError:
         return {}
     return cast("dict[str, object]", facts) if isinstance(facts, dict) else {}
-
-
-def _error(result: ev.TurnResult, surroundings: Surroundings) -> ErrorRecord | None:
-    problem, info = problem_of_result(result, surroundings), result.failure
-    return None if problem is None else _problem(result.stop_reason if info is None else info.code, problem, info)
 
 
 def _problem(code: str, problem: ProblemText, info: ErrorInfo | None) -> ErrorRecord:

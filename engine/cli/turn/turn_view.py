@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from engine.cli.problems.problem import problem_of_result
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.debug_log import log_event
@@ -174,7 +173,7 @@ class TurnView:
         with self._final_write:
             # The answer before the summary, also where both go to one file; and all before the exit code.
             await self._output.answer.drain()
-            if not self.is_quiet or result.stop_reason != "completed":
+            if not self.is_quiet or result.stop_reason != "completed" or self._record.is_unsaved(result):
                 self._add_note(*self._last_lines(result, orphans))
             await self._output.notes.drain()
             if self.answer_file is not None:
@@ -229,7 +228,7 @@ class TurnView:
         if result.stop_reason == "aborted":
             yield f"Cancelled. {self._tally.cancelled} {leftover}"
         else:
-            problem = problem_of_result(result, self.surroundings)
+            problem = self._record.problem(result)
             yield from problem.lines() if problem is not None else ()
             yield closing_line(result, self._tally, time.monotonic() - self._started)
             if orphans:
@@ -238,16 +237,22 @@ class TurnView:
             yield "The model gave no answer in text."
         # Scripts know how to continue; people at a terminal may not.
         if self._keyboard is not None and self.is_saved:
-            flag = "--continue" if _is_here(self._session.state.context.cwd) else f"--resume {self._session.id}"
-            yield f"Next: engine run {flag} (session {self._session.id})"
+            yield f"Session {self._session.id}"
+            if result.stop_reason in {"completed", "aborted"}:
+                yield f"Next: {self._again(result)}"
         if self._record.withheld and result.stop_reason != "aborted":
             yield from self._withheld_lines()
+
+    def _again(self, result: ev.TurnResult) -> str:
+        """Return the command that continues the session: a turn that is done needs a new task."""
+        return self.surroundings.again + (' "TASK"' if result.stop_reason == "completed" else "")
 
     def _withheld_lines(self) -> Iterator[str]:
         yield f"{counted(self._record.withheld, 'tool call')} denied: no terminal to ask."
         flags = dict.fromkeys(call.allow_with for call in self._record.denied if call.allow_with)
         if flags:
-            yield f"Next: {escape_control_chars(' '.join(flags))}"
+            task = ' "Try again."' if self.is_saved else ""
+            yield f"Next: {escape_control_chars(' '.join((self.surroundings.again, *flags)))}{task}"
 
     def _orphans(self) -> list[ProcessId]:
         """Return the processes that still run, as far as they can be seen."""
@@ -261,7 +266,8 @@ class TurnView:
             return WITHHELD
         if result.stop_reason == "incomplete" and result.detail.startswith(NO_FIT_DETAIL):
             return NO_FIT
-        return exit_code(result, self._interrupted_by)
+        code = exit_code(result, self._interrupted_by)
+        return OUTPUT_FAILED if code == DONE and self._record.is_unsaved(result) else code
 
     def _exit_code(self, code: int) -> int:
         answer = self._output.answer
@@ -269,9 +275,7 @@ class TurnView:
         if answer.is_reader_gone:
             return code if self._interrupted_by else BROKEN_PIPE
         if answer.failure is not None:
-            print_error(
-                f"engine run: can't write the output: {answer.failure.strerror}\nNext: -o FILE writes the answer to a file"
-            )
+            print_error(f"engine run: can't write the output: {answer.failure.strerror}\nNext: add -o FILE")
             return OUTPUT_FAILED
         return code
 
@@ -285,7 +289,7 @@ def _leftover(orphans: Sequence[ProcessId]) -> str:
     return "No processes left." if is_subreaper() else f"No marked processes left ({_UNSEEN_PROCESSES})."
 
 
-def _is_here(folder: str) -> bool:
+def is_here(folder: str) -> bool:
     """Tell whether *folder* is where the user is, so that --continue finds what was done there."""
     try:
         return str(Path.cwd().resolve()) == folder

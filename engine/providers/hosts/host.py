@@ -46,6 +46,7 @@ class Host:
         is_local: whether it runs on the user's machine, where it may not be running.
         asking: the API that reports the limits of a model; empty: none.
         parallel: the maximum number of concurrent requests; None: no limit.
+        silence: for how many seconds it may send nothing; None: as the settings say.
         prices: its name in the price catalogue; empty: the same; "-": it is not listed.
         note: a hint for users.
     """
@@ -70,6 +71,7 @@ class Host:
     is_local: bool = False
     limits_api: LimitsApi = ""
     parallel: int | None = None
+    silence: float | None = None
     prices: str = ""
     note: str = ""
 

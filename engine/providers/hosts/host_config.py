@@ -32,7 +32,11 @@ def host_named(name: str, config: Config) -> Host | None:
 def _apply_overrides(name: str, overrides: HostConfig) -> Host:
     base = _base(name, overrides)
     changes: dict[str, Any] = {"name": name, "quirks": _quirks(name, base.quirks, overrides.quirks)}
-    changes |= {field: value for field in ("title", "auth", "path") if (value := getattr(overrides, field)) is not None}
+    changes |= {
+        field: value
+        for field in ("title", "auth", "path", "silence")
+        if (value := getattr(overrides, field)) is not None
+    }
     if overrides.local is not None:
         changes["is_local"] = overrides.local
     if overrides.parallel is not None:

@@ -46,6 +46,7 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
         is_known=limits.is_known,
         host=prefix,
         parallel=None if host is None else host.parallel,
+        silence=None if host is None else host.silence,
         options=configured.options,
         price_input=base.price_input,
         price_output=base.price_output,

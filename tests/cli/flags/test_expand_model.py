@@ -56,7 +56,7 @@ def test_a_name_that_means_one_model(name: str, full: str) -> None:
 
 def test_a_name_of_several_models_lists_them() -> None:
     with pytest.raises(
-        UnknownModel, match=r"^Several models match 'gpt-6': openai/gpt-6.*\nNext: --model with one of them"
+        UnknownModel, match=r"^Several models match 'gpt-6': openai/gpt-6.*\nNext: write more of the name"
     ):
         expand_model("gpt-6", OPENAI, Config())
 

@@ -26,7 +26,7 @@ KEY = "sk-lab-0123456789a1b2"
 # Waits that the tests don't have to sit through.
 RETRY = RetryPolicy(attempts=2, base=0.001, longest=5.0)
 WAIT = r"\d+(\.\d+)? m?s"
-NEXT_PROVIDER = "Next: wait, or --model of another provider: engine models"
+NEXT_PROVIDER = "Next: engine run --continue --model MODEL"
 needs_openssl = pytest.mark.skipif(OPENSSL is None, reason="certificates are made by the program openssl")
 
 
@@ -49,11 +49,16 @@ class Told:
 
 
 async def ask(
-    url: str, model: str = "lab/gpt-5.6-terra", *, limits: Limits | None = None, files: tuple[tuple[str, int], ...] = ()
+    url: str,
+    model: str = "lab/gpt-5.6-terra",
+    *,
+    limits: Limits | None = None,
+    files: tuple[tuple[str, int], ...] = (),
+    silence: float | None = None,
 ) -> Told:
     """Prompt a model at *url*, and return what the user reads."""
     config = Config(
-        hosts={"lab": HostConfig(like="openai-chat", title="Lab", base_url=url, key="LAB_KEY")},
+        hosts={"lab": HostConfig(like="openai-chat", title="Lab", base_url=url, key="LAB_KEY", silence=silence)},
         models={"lab/gpt-5.6-terra": ModelConfig(context=200_000)},
     )
     around = Surroundings(env={"LAB_KEY": KEY}, config=config, files=files)
@@ -90,7 +95,7 @@ HTTP_ROWS = [
     (
         "not_allowed",
         response(403, error("no", code="unsupported_country_region_territory")),
-        ["Lab does not allow gpt-5.6-terra for this account or country", "Next: another model: engine models lab"],
+        ["Lab does not allow gpt-5.6-terra for this account or country", "Next: engine models lab"],
     ),
     (
         "option_rejected",
@@ -103,14 +108,14 @@ HTTP_ROWS = [
     (
         "option_rejected",
         response(400, error("top_k: Extra inputs are not permitted")),
-        ["Lab rejected option top_k for lab/gpt-5.6-terra", "Next: another model: engine models lab"],
+        ["Lab rejected option top_k for lab/gpt-5.6-terra", "Next: engine models lab"],
     ),
     (
         "request_rejected",
         response(400, error("messages.0: must not be empty")),
         [
             "Lab rejected the request: Lab: messages.0: must not be empty (HTTP 400)",
-            "Next: another model: engine models lab",
+            NEXT_PROVIDER,
         ],
     ),
     (
@@ -118,7 +123,7 @@ HTTP_ROWS = [
         response(402, error("pay first")),
         [
             "The account at Lab has no credit left",
-            "Next: --model of another provider: engine models",
+            NEXT_PROVIDER,
         ],
     ),
     (
@@ -126,7 +131,7 @@ HTTP_ROWS = [
         response(429, error("no", code="insufficient_quota")),
         [
             "The account at Lab has no credit left",
-            "Next: --model of another provider: engine models",
+            NEXT_PROVIDER,
         ],
     ),
     (
@@ -137,7 +142,7 @@ HTTP_ROWS = [
         [
             "212,000 tokens do not fit lab/gpt-5.6-terra (200,000)",
             "Next: attach less: b.log (2.0 MB), a.txt (400 KB), c.txt (3 KB)",
-            "or: --model with a larger window: engine models",
+            "or: engine models",
         ],
     ),
 ]
@@ -165,7 +170,7 @@ async def test_unknown_model_gets_the_nearest_names() -> None:
     async with server.run() as port:
         told = await ask(f"http://127.0.0.1:{port}/v1", model="lab/gpt-6.1-tera")
     assert told.end[0].startswith("Lab has no model gpt-6.1-tera. Nearest: gpt-6.1-terra, ")
-    assert told.end[1:] == ["Next: --model lab/gpt-6.1-terra", "or: engine models lab"]
+    assert told.end[1:] == ["Next: engine run --continue --model lab/gpt-6.1-terra", "or: engine models lab"]
     assert server.asked == 1
 
 
@@ -190,7 +195,11 @@ async def test_rate_limit_without_a_time_is_retried() -> None:
     async with server.run() as port:
         told = await ask(f"http://127.0.0.1:{port}/v1")
     assert told.notes == ["Rate limited by Lab; retry 1 of 2 in T", "Rate limited by Lab; retry 2 of 2 in T"]
-    assert told.end == ["Rate limited by Lab", NEXT_PROVIDER]
+    assert told.end == [
+        "Rate limited by Lab",
+        "Next: wait a minute, then: engine run --continue",
+        NEXT_PROVIDER.replace("Next", "or"),
+    ]
     assert server.asked == 3
 
 
@@ -201,7 +210,7 @@ async def test_long_rate_limit_ends_at_once_with_its_time() -> None:
         told = await ask(f"http://127.0.0.1:{port}/v1")
     times = {time.strftime("%H:%M", time.localtime(at + 3540)) for at in (began, time.time())}
     assert told.end[0] in {f"Rate limited by Lab until {at} (in 59 min)" for at in times}
-    assert told.end[1] in {f"Next: wait, or --max-wait {n}m, or --model of another provider" for n in (58, 59)}
+    assert told.end[1] in {f"Next: engine run --continue --max-wait {n}m" for n in (58, 59)}
     assert (told.notes, server.asked) == ([], 1)
 
 
@@ -230,8 +239,13 @@ async def test_cut_stream_says_how_much_had_come() -> None:
 async def test_silent_host_is_named_with_the_limit() -> None:
     server = FaultServer(b"", is_silent=True)
     async with server.run() as port:
-        told = await ask(f"http://127.0.0.1:{port}/v1")
-    assert told.end == ["No data from Lab for 2 s", "Next: engine run --continue, or --model of another provider"]
+        # Shorter than the limit of the settings, which holds for all providers.
+        told = await ask(f"http://127.0.0.1:{port}/v1", silence=0.5)
+    assert told.end == [
+        "No data from Lab for 0.5 s",
+        "Next: engine run --continue",
+        "or: set [hosts.lab] silence = 1",
+    ]
     assert server.asked == 3
 
 
@@ -262,8 +276,8 @@ async def test_proxy_that_asks_for_a_login(monkeypatch: pytest.MonkeyPatch) -> N
         told = await ask("https://models.example/v1")
     assert told.end == [
         f"Proxy 127.0.0.1:{port} asks for a login",
-        f"Next: HTTPS_PROXY=http://USER:PASSWORD@127.0.0.1:{port}",
-        "or: NO_PROXY=HOSTNAME",
+        f"Next: export HTTPS_PROXY=http://USER:PASSWORD@127.0.0.1:{port}",
+        "or: export NO_PROXY=HOSTNAME",
     ]
     assert len(proxy.asked) == 1
 
@@ -276,7 +290,7 @@ async def test_certificates_that_are_not_accepted(monkeypatch: pytest.MonkeyPatc
         told = await ask(f"https://127.0.0.1:{tls_port}/v1")
     assert told.end == [
         "The certificate of Lab is signed by an unknown CA",
-        "Next: SSL_CERT_FILE=CA.pem engine run --continue",
+        "Next: export SSL_CERT_FILE=CA.pem",
     ]
     certificates = make_certificates(tmp_path, days=-1)
     monkeypatch.setenv("SSL_CERT_FILE", str(certificates.authority))

@@ -77,7 +77,7 @@ def test_rows_name_known_facts_and_are_short(code: str) -> None:
             TurnResult(stop_reason="internal_error", failure=ErrorInfo(code="internal", subject="E-0123abcd")),
             [
                 "Internal error E-0123abcd; the session is saved",
-                "Next: engine doctor --bundle makes a report without secrets",
+                "Next: engine doctor --bundle",
             ],
         ),
         (
@@ -86,15 +86,15 @@ def test_rows_name_known_facts_and_are_short(code: str) -> None:
             ),
             [
                 "Internal error E-0123abcd; the session is not saved",
-                "Next: engine doctor --bundle makes a report without secrets",
+                "Next: engine doctor --bundle",
             ],
         ),
         (
             TurnResult(stop_reason="provider_error", failure=ErrorInfo(code="no_credit", host="anthropic")),
             [
                 "The account at Anthropic has no credit left",
-                "Next: https://console.anthropic.com/settings/billing",
-                "or: --model of another provider: engine models",
+                "Next: pay at https://console.anthropic.com/settings/billing",
+                "or: engine run --continue --model MODEL",
             ],
         ),
         (
@@ -108,7 +108,8 @@ def test_rows_name_known_facts_and_are_short(code: str) -> None:
             TurnResult(stop_reason="provider_error", detail="\x1b]0;mine\x07\nx (HTTP 500)"),
             [
                 "The provider failed: ^[]0;mine^G x (HTTP 500)",
-                "Next: engine run --continue, or --model of another provider",
+                "Next: engine run --continue",
+                "or: engine run --continue --model MODEL",
             ],
         ),
     ],
@@ -155,7 +156,11 @@ def test_base_url_is_traced_to_its_setting() -> None:
         (
             SessionElsewhere("ses_1", host="here", pid=77, until=0.0),
             "session_busy",
-            ["Session ses_1 is open in process 77", "Next: engine attach ses_1", "or: --fork continues in a copy"],
+            [
+                "Session ses_1 is open in process 77",
+                "Next: engine attach ses_1",
+                'or: engine run --resume ses_1 --fork "TASK"',
+            ],
         ),
         (
             FULL,
@@ -163,7 +168,7 @@ def test_base_url_is_traced_to_its_setting() -> None:
             [
                 "Cannot save the session: disk full at /home/me/sessions.db",
                 "Next: free some space",
-                "or: --ephemeral runs without saving",
+                'or: engine run --ephemeral "TASK"',
             ],
         ),
         (RateLimited("slow"), "rate_limited_open", ["Rate limited by The provider"]),

@@ -281,7 +281,7 @@ def test_a_session_is_renamed(three: Engine) -> None:
     assert documents(three("sessions", "list", "--json"))[0]["titled_by"] == "user"
     assert (
         three("sessions", "rename", "last", " \n ").err
-        == "engine sessions rename: the title is empty\nNext: engine help sessions rename\n"
+        == "engine sessions rename: the title is empty\nNext: engine sessions rename SESSION TITLE\n"
     )
     assert three("sessions", "search", "the docs").out.splitlines()[1] == "    title: The docs"
 
@@ -294,7 +294,7 @@ def test_fork_at_a_message_id_suffix(three: Engine) -> None:
     whole = SessionId(three("sessions", "fork", ONE).out.splitlines()[0])
     assert fold(kept(whole)).transcript == fold(kept(ONE)).transcript
     assert three("sessions", "fork", ONE, "--at", "nope").err == (
-        f"engine sessions fork: session {ONE} never had a message 'nope'\nNext: engine help sessions fork\n"
+        f"engine sessions fork: session {ONE} never had a message 'nope'\nNext: engine sessions show\n"
     )
     assert "is ambiguous" in three("sessions", "fork", ONE, "--at", "1").err
 
@@ -342,7 +342,10 @@ def test_export_format_follows_the_file_name(three: Engine) -> None:
     assert three("sessions", "export", ONE, "--format", "markdown").out == Path("one.md").read_text()
     assert three("sessions", "export", ONE, "-o", "-").out.startswith('{"format":"engine-session"')
     said = three("sessions", "export", ONE, "-o", "one.md")
-    assert (said.code, said.err) == (2, "engine sessions export: one.md exists already\nNext: --force overwrites it\n")
+    assert (said.code, said.err) == (
+        2,
+        "engine sessions export: one.md exists already\nNext: add --force to overwrite it\n",
+    )
     assert three("sessions", "export", ONE, "-o", "one.md", "--force").code == 0
     said = three("sessions", "export", ONE, "-o", "no/one.md")
     assert (said.code, "no/one.md can't be written: No such file" in said.err) == (1, True)
@@ -412,14 +415,14 @@ def test_truncated_export_is_not_imported(three: Engine) -> None:
 
 def test_unreadable_file_is_reported(engine_here: Engine) -> None:
     assert engine_here("sessions", "import", "nothere").err == (
-        "engine sessions import: nothere can't be read: No such file or directory\nNext: engine help sessions import\n"
+        "engine sessions import: nothere can't be read: No such file or directory\nNext: choose another file\n"
     )
     assert (
         engine_here("sessions", "import", ".").err
-        == "engine sessions import: . is a directory\nNext: engine help sessions import\n"
+        == "engine sessions import: . is a directory\nNext: name a file in it\n"
     )
     assert engine_here("sessions", "import", "x", "--cwd", "nowhere").err.endswith(
-        "--cwd: nowhere is not a directory\nNext: engine help sessions import\n"
+        "Not a directory: nowhere\nNext: choose another --cwd\n"
     )
 
 
@@ -518,7 +521,7 @@ def test_repair_copies_a_damaged_store(three: Engine) -> None:
     assert three("sessions", "repair", f"{store}.repaired", "-o", "whole.db").code == 0
     assert (
         three("sessions", "repair", "nothere").err
-        == "engine sessions repair: there is no file nothere\nNext: engine help sessions repair\n"
+        == "engine sessions repair: there is no file nothere\nNext: engine doctor\n"
     )
     assert three("sessions", "repair", ":memory:").code == 2
     told = three("sessions", "repair", "postgresql://me:secret@host/db")

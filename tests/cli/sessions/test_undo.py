@@ -145,7 +145,7 @@ def test_without_the_snapshots_only_force_undoes(kept: Kept) -> None:
     shutil.rmtree(kept.home / "XDG_DATA_HOME" / "engine" / "snapshots")
     said = kept.sessions("undo", "last", code=1)
     assert "the snapshot is gone" in said
-    assert said.endswith("\nNext: --force undoes only the messages and leaves the files unchanged\n")
+    assert said.endswith("\nNext: add --force to undo only the messages\n")
     assert "--force" not in kept.sessions("diff", "last", code=1)
     assert "no file was changed: the snapshot is gone" in kept.sessions("undo", "last", "--force")
     assert (kept.root / "a.txt").read_text() == "two\n"
@@ -193,10 +193,10 @@ def test_undo_to_a_prompt_and_back(kept: Kept) -> None:
     assert not (kept.root / "c.txt").exists()
     assert len(kept.sessions("undo", "last", "--list").splitlines()) == 2
     said = kept.sessions("undo", "last", "--to", "9", code=2)
-    assert said == ("engine sessions undo: there are 2 prompts, so --to 9 is none\nNext: engine sessions undo --list\n")
+    assert said == ("engine sessions undo: --to 9: the session has 2 prompts\nNext: engine sessions undo last --list\n")
 
 
 def test_conflict_repeats_the_flags(kept: Kept) -> None:
     (kept.root / "a.txt").write_text("mine\n")
     said = kept.sessions("undo", "last", "--to", "1", "--only", "files", code=1)
-    assert "Next: engine sessions undo last --to 1 --only files --force overwrites them" in said
+    assert "Next: engine sessions undo last --to 1 --only files --force" in said

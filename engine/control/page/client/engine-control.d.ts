@@ -634,7 +634,7 @@ export interface ErrorInfo {
   http_status: number | null;
   /** the provider's id of the request, for its support. */
   request_id: string;
-  /** what it is about: the rejected option, the address, the proxy, the date on which a certificate expired, or the number of an internal error. */
+  /** what it is about: the rejected option, the address, the proxy, the date on which a certificate expired, the number of an internal error, or how much the next request would take of a limit that it exceeds. */
   subject: string;
   /** how much there was: tokens, dollars, requests or seconds. */
   amount: Float | null;
