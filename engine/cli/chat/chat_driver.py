@@ -19,6 +19,9 @@ from engine.cli.chat.external_editor import EditFailure, edit_text
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_events import ChatEvent
 from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.chat.machine.completion import CompletionRequest
+from engine.cli.chat.machine.picker import PickerItem
+from engine.cli.chat.path_finder import PathFinder
 from engine.cli.chat.user_shell import UserShell
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
@@ -69,6 +72,7 @@ class ChatDriver(ABC):
         self._commands = parts.commands
         self._drafts = parts.drafts
         self._shell = parts.shell
+        self._paths = PathFinder(parts.shell.folder)
         self._leave_at_once = parts.leave_at_once
         self._effects, self._received = trio.open_memory_channel[do.Effect](inf)
         self._typed = trio.Event()
@@ -198,6 +202,8 @@ class ChatDriver(ABC):
                     await self.perform_here(effect)
                 case do.RunCommand():
                     nursery.start_soon(self._run_command, effect, nursery)
+                case do.Complete():
+                    nursery.start_soon(self._complete, effect.request)
                 case do.RunShell():
                     nursery.start_soon(self._run_shell, effect.command)
                 case do.StopShell():
@@ -227,6 +233,21 @@ class ChatDriver(ABC):
             self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
         self._take_result(result, nursery)
+
+    async def _complete(self, request: CompletionRequest) -> None:
+        """Complete the draft. A checkpoint."""
+        if request.kind == "argument":
+            try:
+                items = await self._commands.arguments(request.command)
+            except EngineError:
+                items = ()
+            typed = request.typed.lower()
+            starting = [item for item in items if item.value.lower().startswith(typed)]
+            items = starting or [item for item in items if typed in item.label.lower()]
+        else:
+            paths = await self._paths.find(request.typed, is_fuzzy=request.kind == "mention")
+            items = [PickerItem(path, path) for path in paths]
+        self.apply(self._machine.show_candidates(request, items))
 
     async def _run_shell(self, command: str) -> None:
         """Run a command of the user's own. A checkpoint; if cancelled, its processes are ended."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import attrs
 
-from engine.cli.chat.machine.picker import PickerRequest
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 
 
 @attrs.frozen
@@ -45,6 +46,10 @@ class CommandRunner(Protocol):
 
     async def run(self, name: str, argument: str) -> CommandResult:
         """Run a command. A checkpoint. Raises `EngineError`."""
+        ...
+
+    async def arguments(self, name: str) -> Sequence[PickerItem]:
+        """Return what may follow a command. A checkpoint. Raises `EngineError`."""
         ...
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.display.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
 from engine.cli.chat.help_text import help_lines, key_lines
+from engine.cli.chat.machine.picker import PickerItem
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.config.chat_keys import bind_keys
@@ -19,6 +20,10 @@ from engine.config.config import Config
 from engine.core.messages import AssistantMessage
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
+
+# Without an argument, these do nothing but list what may follow them.
+_LISTING: Final = frozenset({"agent", "effort", "model", "profile", "resume", "theme"})
+_WORDS: Final = {"undo": ("force",), "redo": ("force",), "copy": ("code", "diff")}
 
 CommandHandler: TypeAlias = Callable[[str], Awaitable[CommandResult]]
 
@@ -57,6 +62,16 @@ class StateCommands(ABC):
         """Run a command. Always a checkpoint. Raises `EngineError`."""
         await trio.lowlevel.checkpoint()
         return await self._handlers[name](argument)
+
+    async def arguments(self, name: str) -> Sequence[PickerItem]:
+        """Return what may follow a command. Always a checkpoint. Raises `EngineError`."""
+        await trio.lowlevel.checkpoint()
+        if name in _WORDS:
+            return [PickerItem(word, word) for word in _WORDS[name]]
+        if name not in _LISTING or name not in self._handlers:
+            return ()
+        picker = (await self._handlers[name]("")).picker
+        return () if picker is None else picker.items
 
     async def _help(self, argument: str) -> CommandResult:
         del argument

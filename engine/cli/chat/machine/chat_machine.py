@@ -6,7 +6,7 @@ the state that it holds; a driver carries out its effects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import attrs
 
@@ -14,10 +14,11 @@ from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedT
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.dialogs import Dialogs
 from engine.cli.chat.machine.key_actions import KeyActions
 from engine.cli.chat.machine.message_sender import MessageSender
-from engine.cli.chat.machine.picker import PickerRequest
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_command_line
@@ -92,6 +93,10 @@ class ChatMachine(ChatContents):
         """Handle the end of the command."""
         lines = [] if self.shell is None else self.shell.finish(status)
         return [do.Print((*lines, self.noted(f"{status}. /add puts the output into the draft")))]
+
+    def show_candidates(self, request: CompletionRequest, items: Sequence[PickerItem]) -> list[do.Effect]:
+        """Complete the draft with one of *items*."""
+        return self._dialogs.show_candidates(request, items)
 
     def open_picker(self, request: PickerRequest) -> list[do.Effect]:
         """Show a list to choose from."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import attrs
@@ -10,12 +10,15 @@ import attrs
 from engine.cli.chat.editor.key_decoder import KeyInput, PastedText, TypedText
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
-from engine.cli.chat.machine.picker import Chosen, Closed, Picker, PickerRequest
+from engine.cli.chat.machine.completion import CompletionRequest, common_start, completion_at, inserted_text
+from engine.cli.chat.machine.picker import Chosen, Closed, Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.question_queue import Details, Hint, QuestionOutcome
 from engine.cli.questions.question_keys import Typed
 
 # The picker of the history puts its choice into the composer.
 HISTORY: Final = "history"
+# That of a completion, in the place of what was typed.
+_COMPLETION: Final = "completion"
 
 
 @attrs.define(eq=False)
@@ -23,6 +26,7 @@ class Dialogs:
     """The list and the question that take keys or lines."""
 
     _chat: ChatContents
+    _completed: CompletionRequest | None = attrs.field(default=None, init=False)
 
     # -- lists -----------------------------------------------------------------------------------
 
@@ -40,6 +44,8 @@ class Dialogs:
                 self._chat.picker = None
                 if picker.request.command == HISTORY:
                     self._chat.composer.replace(value)
+                elif picker.request.command == _COMPLETION:
+                    self._complete(inserted_text(picked, value) if (picked := self._completed) else "")
                 else:
                     yield do.RunCommand(picker.request.command, value)
             case Closed():
@@ -48,6 +54,31 @@ class Dialogs:
                 yield do.Print(tuple(outcome))
             case None:
                 pass
+
+    # -- completion ------------------------------------------------------------------------------
+
+    def show_candidates(self, request: CompletionRequest, items: Sequence[PickerItem]) -> list[do.Effect]:
+        """Complete what was typed: with the one candidate, with what all of them have in common, or let the user choose."""
+        chat = self._chat
+        buffer = chat.composer.buffer
+        if chat.picker is not None or completion_at(buffer.text, buffer.cursor) != request:
+            return []  # it was typed on in the meantime
+        self._completed = request
+        if not items:
+            chat.notice = "Nothing matches"
+        elif len(items) == 1:
+            self._complete(inserted_text(request, items[0].value))
+        elif start := common_start(request, items):
+            self._complete(start)
+        else:
+            return self.open_picker(PickerRequest(_COMPLETION, "Complete", tuple(items)))
+        return []
+
+    def _complete(self, text: str) -> None:
+        request, buffer = self._completed, self._chat.composer.buffer
+        if request is not None:
+            end = request.start + len(request.typed) + buffer.text.startswith('"', request.start)
+            buffer.splice(request.start, end, text, "complete")
 
     # -- questions -------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import attrs
 
+from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.outbox import PromptPart
 from engine.core.ids import InputId, RequestId, TurnId
 from engine.session.answer_types import Answer, Recovery
@@ -103,6 +104,13 @@ class RunCommand:
 
 
 @attrs.frozen
+class Complete:
+    """Find what the draft may be completed with."""
+
+    request: CompletionRequest
+
+
+@attrs.frozen
 class RunShell:
     """Run a command of the user's own."""
 
@@ -152,6 +160,7 @@ Effect: TypeAlias = (
     | SkipWait
     | Answering
     | RunCommand
+    | Complete
     | RunShell
     | StopShell
     | Suspend

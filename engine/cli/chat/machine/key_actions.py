@@ -10,6 +10,7 @@ import attrs
 from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.completion import common_prefix, completion_at
 from engine.cli.chat.machine.dialogs import HISTORY, Dialogs
 from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
@@ -224,12 +225,19 @@ class KeyActions:
     # -- help with writing -----------------------------------------------------------------------
 
     def _tab(self, now: float) -> Iterator[do.Effect]:
+        """Complete what is before the cursor, or move to the question."""
         chat = self._chat
+        buffer = chat.composer.buffer
         commands = matching_commands(chat.composer.text, chat.commands)
+        request = completion_at(buffer.text, buffer.cursor)
         if len(commands) == 1:
             chat.composer.replace(f"/{commands[0].name} ")
-        elif not commands and not chat.questions.toggle_focus(now):
-            yield from ()
+        elif commands:
+            chat.composer.replace(f"/{common_prefix([command.name for command in commands])}")
+        elif request is not None:
+            yield do.Complete(request)
+        else:
+            chat.questions.toggle_focus(now)
 
     def _search(self, now: float) -> Iterator[do.Effect]:
         """Search the history."""
