@@ -18,7 +18,7 @@ from engine.process.run_tree import run_tree
 
 _MAX_PATHS: Final = 200_000
 _MAX_BYTES: Final = 32 << 20
-_MAX_FOUND: Final = 50
+_MAX_MATCHES: Final = 50
 # A list that is older is made anew: the agent writes files.
 _FRESH_SECONDS: Final = 20.0
 _GIT_SECONDS: Final = 10.0
@@ -61,27 +61,27 @@ class PathFinder:
     async def _list(self, folder: str) -> _Listing:
         listing, now = self._listing, trio.current_time()
         if listing is None or listing.folder != folder or now > listing.made_at + _FRESH_SECONDS:
-            known = await _git_files(folder, "--cached", "--exclude-standard")
-            ignored = None if known is None else await _git_files(folder, "--ignored", *_IGNORED)
-            self._listing = listing = await to_thread(_make_listing, folder, now, known, ignored)
+            listed = await _git_files(folder, "--cached", "--exclude-standard")
+            ignored = None if listed is None else await _git_files(folder, "--ignored", *_IGNORED)
+            self._listing = listing = await to_thread(_make_listing, folder, now, listed, ignored)
         return listing
 
 
-def _make_listing(folder: str, now: float, known: list[str] | None, ignored: list[str] | None) -> _Listing:
+def _make_listing(folder: str, now: float, listed: list[str] | None, ignored: list[str] | None) -> _Listing:
     """Return the list; without one of git's, what is below the folder. It blocks."""
-    if known is None:
-        known, ignored = _walk(folder)
-    return _Listing(folder, now, PathList(sorted(dict.fromkeys(known))), PathList(ignored or []))
+    if listed is None:
+        listed, ignored = _walk(folder)
+    return _Listing(folder, now, PathList(sorted(dict.fromkeys(listed))), PathList(ignored or []))
 
 
 def _search(listing: _Listing, typed: str, beginning: list[str]) -> list[str]:
-    found = dict.fromkeys(listing.paths.search(typed, _MAX_FOUND)) if typed else dict.fromkeys(listing.paths.paths)
+    matches = dict.fromkeys(listing.paths.search(typed, _MAX_MATCHES)) if typed else dict.fromkeys(listing.paths.paths)
     # A folder of that name, and what the list does not have.
-    found |= dict.fromkeys(beginning) if len(found) < _MAX_FOUND else {}
-    if len(found) < _MAX_FOUND:
-        found |= dict.fromkeys(listing.ignored.search(typed, _MAX_FOUND))
-    found.pop(typed, None)
-    return list(islice(found, _MAX_FOUND))
+    matches |= dict.fromkeys(beginning) if len(matches) < _MAX_MATCHES else {}
+    if len(matches) < _MAX_MATCHES:
+        matches |= dict.fromkeys(listing.ignored.search(typed, _MAX_MATCHES))
+    matches.pop(typed, None)
+    return list(islice(matches, _MAX_MATCHES))
 
 
 async def _git_files(folder: str, *options: str) -> list[str] | None:
@@ -114,17 +114,17 @@ async def _git_files(folder: str, *options: str) -> list[str] | None:
 
 def _walk(folder: str) -> tuple[list[str], list[str]]:
     """Return the files below *folder*, and those that hardly anybody means. It blocks."""
-    known: list[str] = []
+    listed: list[str] = []
     ignored: list[str] = []
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _SKIPPED)
         below = os.path.relpath(root, folder)
         is_dull = not _UNINTERESTING.isdisjoint(Path(below).parts)
         prefix = "" if below == "." else f"{below}/"
-        (ignored if is_dull else known).extend(f"{prefix}{name}" for name in names)
-        if len(known) + len(ignored) > _MAX_PATHS:
+        (ignored if is_dull else listed).extend(f"{prefix}{name}" for name in names)
+        if len(listed) + len(ignored) > _MAX_PATHS:
             break
-    return known, ignored
+    return listed, ignored
 
 
 def _complete_name(folder: str, typed: str) -> list[str]:
@@ -133,7 +133,7 @@ def _complete_name(folder: str, typed: str) -> list[str]:
     head = typed[: len(typed) - len(name)]
     try:
         place = Path(folder, Path(head or ".").expanduser())
-        return list(islice(_entries(place, head, name), _MAX_FOUND))
+        return list(islice(_entries(place, head, name), _MAX_MATCHES))
     except (OSError, RuntimeError):  # no such folder, or no such user
         return []
 

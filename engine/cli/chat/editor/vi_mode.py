@@ -40,7 +40,7 @@ class ViMode:
     is_normal: bool = attrs.field(default=False, init=False)
     _pending: str = attrs.field(default="", init=False)
     _register: tuple[str, bool] = attrs.field(default=("", False), init=False)
-    _found: str = attrs.field(default="", init=False)
+    _searched: str = attrs.field(default="", init=False)
     # The last change, for `.`: its command, and what was typed after it.
     _changed: str = attrs.field(default="", init=False)
     _inserted: list[str] = attrs.field(factory=list[str], init=False)
@@ -120,24 +120,24 @@ class ViMode:
     def _motion(self, motion: str) -> str:
         """Return the motion that `;` and `,` repeat; remember one that they can."""
         if motion in {";", ","}:
-            repeated = self._found or "0"
+            repeated = self._searched or "0"
             return repeated if motion == ";" else repeated[0].swapcase() + repeated[1:]
         if motion[0] in "fFtT":
-            self._found = motion
+            self._searched = motion
         return motion
 
     def _operate(self, match: re.Match[str], count: int) -> None:
         buffer, operator = self.buffer, match["operator"]
         count = (count or 1) * int(match["second"] or 1) if count or match["second"] else 0
-        found: ViRange | None = None
+        area: ViRange | None = None
         if match["object"] is not None:
-            found = text_object(buffer.text, buffer.cursor, match["object"])
+            area = text_object(buffer.text, buffer.cursor, match["object"])
         elif match["target"] is not None:
-            found = operator_range(buffer, self._target(match["target"], operator), count)
+            area = operator_range(buffer, self._target(match["target"], operator), count)
         elif match["double"] == operator:
-            found = operator_range(buffer, "lines", count)
-        if found is not None:
-            self._apply(operator, found)
+            area = operator_range(buffer, "lines", count)
+        if area is not None:
+            self._apply(operator, area)
 
     def _target(self, motion: str, operator: str) -> str:
         """Return the motion of an operator; `cw` leaves the blank behind the word, as `ce` does."""
@@ -146,22 +146,22 @@ class ViMode:
             return "e" if motion == "w" else "E"
         return self._motion(motion)
 
-    def _apply(self, operator: str, found: ViRange) -> None:
+    def _apply(self, operator: str, area: ViRange) -> None:
         buffer = self.buffer
-        start, end = found.start, min(found.end, len(buffer.text))
-        self._register = (buffer.text[start:end], found.is_linewise)
+        start, end = area.start, min(area.end, len(buffer.text))
+        self._register = (buffer.text[start:end], area.is_linewise)
         if operator == "y":
-            buffer.move(buffer.cursor if found.is_linewise else start)
+            buffer.move(buffer.cursor if area.is_linewise else start)
             return
         if operator == "c":
             self._insert_mode()
-        elif found.is_linewise:
+        elif area.is_linewise:
             # With the line break behind it, or that before the last line.
             start, end = (start, end + 1) if end < len(buffer.text) else (max(0, start - 1), end)
         buffer.splice(start, end)
         if operator == "c":
             buffer.move(start)
-        elif found.is_linewise:
+        elif area.is_linewise:
             buffer.move(line_start_at(buffer.text, min(start, len(buffer.text))))
 
     def _replace(self, char: str, count: int) -> None:

@@ -85,10 +85,10 @@ def _find_char(text: str, position: int, motion: str, count: int) -> int | None:
     kind, char = motion[0], motion[1:]
     start, end = line_start_at(text, position), line_end_at(text, position)
     for _ in range(count or 1):
-        found = text.find(char, position + 1, end) if kind in "ft" else text.rfind(char, start, position)
-        if found < 0:
+        at = text.find(char, position + 1, end) if kind in "ft" else text.rfind(char, start, position)
+        if at < 0:
             return None
-        position = found
+        position = at
     return position + {"t": -1, "T": len(char)}.get(kind, 0)
 
 

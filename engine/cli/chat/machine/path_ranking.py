@@ -11,7 +11,7 @@ from typing import Final
 import attrs
 
 # Enough to rank well; a letter or two are in nearly every path.
-_MAX_FOUND: Final = 3_000
+_MAX_MATCHES: Final = 3_000
 
 
 @attrs.define(eq=False)
@@ -33,20 +33,20 @@ class PathList:
 
     def search(self, letters: str, limit: int) -> list[str]:
         """Return the best matches: names that begin with *letters*, then those that contain them, then all in between."""
-        wanted = letters.lower()
-        found: dict[str, None] = dict.fromkeys(self._ranked(self._find(f"/{wanted}"), wanted))
-        if len(found) < limit:
-            found |= dict.fromkeys(self._ranked(self._find(wanted), wanted))
-        if len(found) < limit and len(wanted) > 1:
-            found |= dict.fromkeys(self._ranked(self._subsequences(wanted), wanted))
-        return list(islice(found, limit))
+        query = letters.lower()
+        matches: dict[str, None] = dict.fromkeys(self._ranked(self._find(f"/{query}"), query))
+        if len(matches) < limit:
+            matches |= dict.fromkeys(self._ranked(self._find(query), query))
+        if len(matches) < limit and len(query) > 1:
+            matches |= dict.fromkeys(self._ranked(self._subsequences(query), query))
+        return list(islice(matches, limit))
 
-    def _ranked(self, indices: Iterator[int], wanted: str) -> list[str]:
+    def _ranked(self, indices: Iterator[int], query: str) -> list[str]:
         def rank(path: str) -> tuple[bool, bool, int, str]:
             name = path.rstrip("/").rpartition("/")[2].lower()
-            return not name.startswith(wanted), wanted not in name, len(path), path
+            return not name.startswith(query), query not in name, len(path), path
 
-        unique = dict.fromkeys(islice(indices, _MAX_FOUND))
+        unique = dict.fromkeys(islice(indices, _MAX_MATCHES))
         return sorted((self.paths[index] for index in unique), key=rank)
 
     def _find(self, needle: str) -> Iterator[int]:
@@ -57,9 +57,9 @@ class PathList:
             # The next match in the same path adds nothing.
             at = self._text.find(needle, self._ends[index])
 
-    def _subsequences(self, wanted: str) -> Iterator[int]:
+    def _subsequences(self, query: str) -> Iterator[int]:
         """Yield the paths that have these letters in this order."""
         # Possessive, so that a path without them is left in one pass.
-        pattern = "".join(rf"[^\n{re.escape(char)}]*+{re.escape(char)}" for char in wanted)
+        pattern = "".join(rf"[^\n{re.escape(char)}]*+{re.escape(char)}" for char in query)
         for match in re.compile(f"^{pattern}", re.MULTILINE).finditer(self._text):
             yield bisect.bisect_right(self._ends, match.start())
