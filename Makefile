@@ -147,6 +147,7 @@ surface: dev ## pin the public names, and write what is made from code: referenc
 	@$(BIN)/python -m scripts.run_reference --write
 	@$(BIN)/python -m scripts.page_tables --write
 	@$(BIN)/python -m scripts.variable_reference --write
+	@$(BIN)/python -m scripts.message_reference --write
 	@$(BIN)/python -m scripts.command_files --write
 
 picture: dev ## draw the pictures of the demo anew

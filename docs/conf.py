@@ -38,6 +38,20 @@ html_theme = "furo"
 html_title = f"engine {release}"
 html_copy_source = False
 html_show_sphinx = False
+html_theme_options = {
+    "light_css_variables": {
+        "color-brand-primary": "#0b6a78",
+        "color-brand-content": "#0b6a78",
+        "color-brand-visited": "#0b6a78",
+    },
+    "dark_css_variables": {
+        "color-brand-primary": "#76e3ea",
+        "color-brand-content": "#76e3ea",
+        "color-brand-visited": "#76e3ea",
+    },
+}
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 # The pages of the site for files that stand elsewhere, or under another name, in the repository.
 PAGES = {
@@ -48,7 +62,11 @@ PAGES = {
 }
 
 _SECTION = re.compile(r"^## +(?P<title>.+?) *$", flags=re.MULTILINE)
+_ENTRY = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md(?P<rest>.*)$", flags=re.MULTILINE)
 _LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md\)")
+
+
+_PAGE_LINK = re.compile(rf"\]\((?:\.\./)?({'|'.join(map(re.escape, PAGES))})")
 
 
 def _navigation(index: str) -> str:
@@ -75,6 +93,8 @@ def _read_page(app: Sphinx, docname: str, source: list[str]) -> None:
     page = re.sub(r"\[([^\]]+)\]\(examples/\)", r"\1", page)
     for file, name in PAGES.items():
         page = re.sub(rf"\]\((?:\.\./)?{re.escape(file)}(?=[)#])", f"]({name}.md", page)
+    # Lines without a prompt are commands too; the lexer of consoles takes them for output.
+    page = re.sub(r"^( *)```console$", r"\1```bash", page, flags=re.MULTILINE)
     if docname == root_doc:
         page += f"\n{_navigation(page)}"
     if docname == "reference/api":
@@ -91,13 +111,25 @@ def _write_api_pages(app: Sphinx) -> None:
         (folder / f"{module}.md").write_text(page, encoding="utf-8")
 
 
+def _llms_txt(index: str) -> str:
+    """Return `llms.txt`: the lists of the index, for readers that are language models. Decisions are what they can skip."""
+    parts = _SECTION.split(index)
+    summary = parts[0].split("\n\n")[1].replace("\n", " ").strip()
+    lines = [f"# {project}", "", f"> {summary}", ""]
+    for title, body in sorted(zip(parts[1::2], parts[2::2], strict=True), key=lambda part: part[0] == "Decisions"):
+        entries = [
+            f"- [{entry['title']}]({entry['page']}.html{entry['rest']}"
+            for entry in _ENTRY.finditer(re.sub(r"\n  +", " ", body))
+        ]
+        if entries:
+            lines += [f"## {'Optional' if title == 'Decisions' else title}", "", *entries, ""]
+    return "\n".join(lines)
+
+
 def _write_llms_txt(app: Sphinx, exception: Exception | None) -> None:
-    """Write `llms.txt`: the title and address of each page, for readers that are language models."""
     if exception is None and app.builder.name == "html":
-        titles = {name: node.astext() for name, node in app.env.titles.items()}
-        lines = [f"- [{title}]({name}.html)" for name, title in sorted(titles.items()) if name != root_doc]
-        text = "\n".join([f"# {project}", "", "> A coding-agent engine for Trio.", "", *lines, ""])
-        Path(app.outdir, "llms.txt").write_text(text, encoding="utf-8")
+        index = _PAGE_LINK.sub(lambda link: f"]({PAGES[link[1]]}.md", (DOCS / "README.md").read_text(encoding="utf-8"))
+        Path(app.outdir, "llms.txt").write_text(_llms_txt(index), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:

@@ -256,12 +256,13 @@ def _where(served: ServedAt, options: ServeOptions) -> str:
     """Return how to connect, for a person."""
     assert options.folder is not None
     token = Path(options.folder) / "token"
+    url = (options.public_url or served.url).rstrip("/")
     link = served.link()
     lines = [
-        f"engine serves at {served.url} and at {served.socket}",
-        *([] if link is None else [_link_line(link)]),
+        f"engine serves at {url} and at {served.socket}",
+        *([] if link is None else [_link_line(f"{url}{link.removeprefix(served.url)}")]),
         f"The token is in {token}. Try it:",
-        f'  curl -H "Authorization: Bearer $(cat {token})" {served.url}/v1/sessions',
+        f'  curl -H "Authorization: Bearer $(cat {token})" {url}/v1/sessions',
         "Ctrl-C ends it.",
     ]
     return "\n".join(lines) + "\n"

@@ -46,6 +46,8 @@ from engine.core.version import __version__
 from engine.session.engine import Engine, engine_runtime
 
 MOST_CONNECTIONS: Final = 10_240
+# At all addresses: programs of this machine reach it here.
+_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound to them here
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _IDLE_LOOKS: Final = 4
 
@@ -240,7 +242,7 @@ class _Serving:
         http = HttpService(server, self._methods, self._meter.samples)
         allowed = self._allowed(scheme, host, port)
         acceptor = Acceptor(server, http, allowed, most=options.connections, tls=options.tls)
-        shown = options.host if options.host in _LOOPBACK else host
+        shown = options.host if options.host in _LOOPBACK else _WILDCARDS.get(host, host)
         self._url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}"
         if self._folder is not None:
             await self._publish(self._folder, stack)

@@ -8,7 +8,7 @@ from engine.tools import builtin_tools
 
 async def main(model: str = "anthropic/claude-sonnet-4-5") -> None:
     async with engine.open_engine(model=model, tools=builtin_tools()) as eng:
-        session = await eng.create_session(cwd="~/project")
+        session = await eng.create_session(cwd=".")
         async with session.prompt("Make the tests pass.") as turn:
             async for event in turn:
                 if isinstance(event, engine.TextDelta):

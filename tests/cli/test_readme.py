@@ -18,7 +18,7 @@ README = REPOSITORY / "README.md"
 async def test_readme_code_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path)
     answers = [
         [*text("I'll run them.\n"), *call("bash", {"command": "touch ran"}, id="c1"), *done("calls")],
         [*text("They pass.\n"), *done()],
@@ -31,7 +31,7 @@ async def test_readme_code_works(
         await embedding.main()
         nursery.cancel_scope.cancel()
     assert capsys.readouterr().out.startswith("I'll run them.\nThey pass.\ncompleted Usage(")
-    assert (tmp_path / "project" / "ran").exists()
+    assert (tmp_path / "ran").exists()
 
 
 def test_readme_commands_exist() -> None:

@@ -80,6 +80,23 @@ def test_page_is_opened_by_a_private_file(engine: Start, tmp_path: Path, runtime
 
 
 @pytest.mark.parametrize(
+    ("arguments", "address"),
+    [
+        (["--listen", "0.0.0.0", "--insecure-plain"], r"http://127\.0\.0\.1:\d+"),
+        (["--public-url", "https://proxy.example/engine/"], r"https://proxy\.example/engine"),
+    ],
+)
+def test_printed_addresses_can_be_opened(engine: Start, runtime: str, arguments: list[str], address: str) -> None:
+    command = engine("serve", *arguments, XDG_RUNTIME_DIR=runtime)
+    command.read_until("Ctrl-C ends it.")
+    command.send(signal.SIGTERM)
+    assert command.wait() == 0
+    assert re.search(rf"engine serves at {address} and", command.output)
+    assert re.search(rf"minutes: {address}/#k=\S+\n", command.output)
+    assert re.search(rf'\)" {address}/v1/sessions\n', command.output)
+
+
+@pytest.mark.parametrize(
     ("arguments", "error"),
     [
         (["--listen", "0.0.0.0"], "engine serve: other machines can reach 0.0.0.0"),

@@ -32,7 +32,7 @@ def http_of(server: Server) -> httpx.AsyncClient:
 @pytest.mark.os
 async def test_lines_of_the_how_to_work(tmp_path: Path) -> None:
     page = await trio.Path(REPOSITORY / "docs/how-to/serve.md").read_text()
-    (block,) = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    (block,) = re.findall(r"```sh\n# needs a server\n(.*?)```", page, re.DOTALL)
     create, prompt, wait, stream, asked, answer, _answers, cancel, turn, messages = block.strip().split("\n")
     asks: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
     script = [*asks, [*text("Committed."), *done()]]

@@ -20,6 +20,11 @@ DOCTOR: Final = CommandSpec(
             "flags",
             (
                 Flag(names=("--bundle",), help="write the report to a file, without secrets"),
+                Flag(
+                    names=("--online",),
+                    help="ask the package index for a newer version",
+                    detail="pip or uv is asked, with your settings. It takes up to 30 seconds, and installs nothing.",
+                ),
                 JSON,
                 CWD,
                 STORE,
@@ -29,5 +34,9 @@ DOCTOR: Final = CommandSpec(
     ),
     notes=("It contacts only providers for which there is a key, with a request that costs nothing.",),
     exit_codes={0: "nothing has to be mended", 1: "a check failed", 2: "wrong usage"},
-    examples=(("doctor", "check this machine"), ("doctor openai", "check the connection to a provider, and its key")),
+    examples=(
+        ("doctor", "check this machine"),
+        ("doctor openai", "check the connection to a provider, and its key"),
+        ("doctor --online", "ask for a newer version, too"),
+    ),
 )

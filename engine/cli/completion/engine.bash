@@ -231,7 +231,7 @@ _engine_command() {
         flags=(--copy --config --help)
         ;;
     "doctor")
-        flags=(--bundle --json --cwd --store --config --profile-file --set --help)
+        flags=(--bundle --online --json --cwd --store --config --profile-file --set --help)
         ;;
     "config")
         subcommands=(list explain get set unset edit check path migrate)

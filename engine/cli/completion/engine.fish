@@ -174,7 +174,7 @@ function __engine_flags
         case 'auth import'
             printf '%s\t%s\n' '--copy' 'store the keys that were listed' '--config' 'read this configuration file' '--help' 'show all about this command'
         case 'doctor'
-            printf '%s\t%s\n' '--bundle' 'write the report to a file, without secrets' '--json' 'print JSON instead of text' '--cwd' 'work in this directory' '--store' 'keep sessions in this file or database' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--help' 'show all about this command'
+            printf '%s\t%s\n' '--bundle' 'write the report to a file, without secrets' '--online' 'ask the package index for a newer version' '--json' 'print JSON instead of text' '--cwd' 'work in this directory' '--store' 'keep sessions in this file or database' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--help' 'show all about this command'
         case 'config'
             printf '%s\t%s\n' '--cwd' 'work in this directory' '--trust' 'read the project\'s files, as if it were trusted' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--json' 'print JSON instead of text' '--help' 'show all about this command'
         case 'config list'

@@ -209,7 +209,7 @@ _engine_command() {
         flags=('--copy:store the keys that were listed' '--config:read this configuration file' '--help:show all about this command')
         ;;
     ("doctor")
-        flags=('--bundle:write the report to a file, without secrets' '--json:print JSON instead of text' '--cwd:work in this directory' '--store:keep sessions in this file or database' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
+        flags=('--bundle:write the report to a file, without secrets' '--online:ask the package index for a newer version' '--json:print JSON instead of text' '--cwd:work in this directory' '--store:keep sessions in this file or database' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
         ;;
     ("config")
         subcommands=('list:list what differs from the defaults' 'explain:show what a key does, and where its value comes from' 'get:print the value of a key' 'set:set a key in your configuration file' 'unset:delete a key from your configuration file' 'edit:open the file in your editor, and check it' 'check:check all files that count' 'path:show which files are read, the strongest first' 'migrate:change your file to the newest format')

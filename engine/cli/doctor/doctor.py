@@ -18,6 +18,7 @@ from engine.cli.auth.manage_keys import require_host
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.doctor.check_result import CheckResult, CheckResults
 from engine.cli.doctor.config_checks import check_config, check_credentials, check_store
+from engine.cli.doctor.installation import ONLINE_SECONDS, check_newest
 from engine.cli.doctor.machine_checks import (
     check_clipboard,
     check_git,
@@ -57,7 +58,11 @@ def main(arguments: list[str]) -> int:
 def _examine(args: argparse.Namespace) -> int:
     findings, loaded, config = check_config(config_sources(args))
     hosts = _hosts(args.host, config, is_valid=loaded is not None)
-    findings = [*check_installation(), *findings, *trio.run(run_checks, _checks(hosts, config, resolve_store(args)))]
+    checks = _checks(hosts, config, resolve_store(args))
+    if args.online:
+        checks = {"newest": check_newest, **checks}
+    seconds = ONLINE_SECONDS if args.online else _SECONDS
+    findings = [*check_installation(), *findings, *trio.run(run_checks, checks, seconds)]
     # Alone with the terminal: the others have ended.
     findings += [] if args.json else check_width()
     code = FAILED if any(each.state == "fail" for each in findings) else DONE

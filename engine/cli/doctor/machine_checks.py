@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import locale
 import os
 import platform
@@ -10,12 +9,10 @@ import resource
 import shutil
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from pathlib import Path
 from typing import Final
 
 from engine.cli.doctor.check_result import CheckResult, CheckResults
+from engine.cli.doctor.installation import install_kind
 from engine.config.config import Config
 from engine.core.errors import ToolError
 from engine.core.version import __version__
@@ -31,26 +28,9 @@ _CLIPBOARDS: Final = ("wl-copy", "xclip", "xsel", "pbcopy")
 def check_installation() -> CheckResults:
     """Return the version, how it was installed, and the Python it runs on. It reads files."""
     return [
-        CheckResult("version", "ok", f"engine {__version__}, {_install_kind()}"),
+        CheckResult("version", "ok", f"engine {__version__}, {install_kind()}"),
         CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable} on {platform.platform()}"),
     ]
-
-
-def _install_kind() -> str:
-    try:
-        package: Distribution = distribution("nursery-engine")
-    except PackageNotFoundError:
-        return "run from its source folder"
-    with suppress(ValueError):
-        origin = json.loads(package.read_text("direct_url.json") or "{}")
-        if origin.get("dir_info", {}).get("editable"):
-            return f"editable, from {origin.get('url', '').removeprefix('file://')}"
-    parts = {part.lower() for part in Path(sys.prefix).parts}
-    if "pipx" in parts:
-        return "installed by pipx"
-    if "uv" in parts and "tools" in parts:
-        return "installed by uv tool"
-    return f"installed by {(package.read_text('INSTALLER') or 'an unknown installer').strip()}"
 
 
 async def check_git() -> CheckResults:

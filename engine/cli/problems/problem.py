@@ -70,7 +70,7 @@ def problem_of_result(result: TurnResult, surroundings: Surroundings, now: float
     if info is not None:
         code = info.code
     elif code not in SITUATIONS:  # a turn of an older engine
-        code = _BY_STOP_REASON[code]
+        code = STOP_REASON_ROWS[code]
     code = row_of(code, result.reset_at)
     if code in _LIMITS and _facts_of(result, surroundings).limit is None:
         code = "limit"
@@ -95,7 +95,8 @@ def _facts_of(result: TurnResult, surroundings: Surroundings) -> ErrorInfo:
 
 
 _LIMITS: Final = frozenset({"step_limit", "token_budget", "cost_limit", "deadline"})
-_BY_STOP_REASON: Final = {
+# The rows of stop reasons, where a turn has no error code: of an older engine, or in a list.
+STOP_REASON_ROWS: Final = {
     "auth_failed": "key_rejected",
     "provider_error": "provider_failed",
     "prompt_too_long": "too_long",

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -54,8 +55,21 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     assert list((tmp_path / "tmp").iterdir()) == [], "the scratch folder is removed"
     assert "<title>The demo</title>" in (tmp_path / "demo.html").read_text(encoding="utf-8")
     picture = (REPOSITORY / "docs" / "demo-animated.svg").read_text(encoding="utf-8")
-    drawn = [html.unescape(re.sub("<[^>]*>", "", line)) for line in re.findall("<text .*", picture)]
+    drawn = [html.unescape(re.sub("<[^>]*>", "", line)) for line in re.findall("<text x.*", picture)]
     assert without_figures(drawn) == without_figures(command.output.splitlines()), "run `make picture`"
+
+
+@pytest.mark.parametrize("name", ["demo.svg", "demo-animated.svg"])
+def test_pictures_are_small_and_described(name: str) -> None:
+    picture = (REPOSITORY / "docs" / name).read_text(encoding="utf-8")
+    root = ET.fromstring(picture)
+    assert len(picture.encode()) <= 150_000
+    assert [child.tag.rpartition("}")[2] for child in root][:2] == ["title", "desc"]
+    assert all((root[number].text or "").strip() for number in (0, 1))
+    assert "prefers-color-scheme: dark" in picture
+    # Nothing is loaded, and whoever wants no motion sees none.
+    assert not re.search(r"href|<script|url\((?!#)|@import", picture)
+    assert ("@keyframes" in picture) == ("prefers-reduced-motion: reduce" in picture) == ("animated" in name)
 
 
 def without_figures(lines: Iterable[str]) -> list[str]:

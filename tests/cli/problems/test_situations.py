@@ -12,6 +12,7 @@ from engine.cli.problems.problem import problem_of_result
 from engine.cli.problems.raised import problem_of_error
 from engine.cli.problems.situations import SITUATIONS
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.terminal.exit_codes import MEANINGS
 from engine.config.config import Config, HostConfig
 from engine.core.errors import (
     ConfigError,
@@ -25,6 +26,7 @@ from engine.core.errors import (
 )
 from engine.core.events import STOP_REASONS, StopReason, TurnResult
 from engine.core.settings import Limits
+from scripts import message_reference
 
 AROUND = Surroundings(env={"ANTHROPIC_API_KEY": "sk-ant-0123456789a1b2"}, place="/home/me/sessions.db")
 FULL = StoreError("the store x: the disk is full", is_full=True)
@@ -185,3 +187,15 @@ def test_words_of_an_error(error: EngineError, code: str, lines: list[str]) -> N
 def test_other_errors_say_it_themselves() -> None:
     assert problem_of_error(ConfigError("wrong"), AROUND) is None
     assert problem_of_error(StoreError("locked"), AROUND) is None
+
+
+# ---- the reference ---------------------------------------------------------------------------------------------------
+
+
+def test_reference_has_every_message() -> None:
+    assert message_reference.PAGE.read_text(encoding="utf-8") == message_reference.page_text(), "run `make surface`"
+
+
+def test_reference_names_each_exit_code() -> None:
+    assert set(message_reference.EXIT_ADVICE) == set(MEANINGS)
+    assert {message_reference.exit_code(code) for code in SITUATIONS} <= set(MEANINGS)
