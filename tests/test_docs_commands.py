@@ -105,6 +105,13 @@ def test_commands_in_blocks_parse(script: Script) -> None:
                 pytest.fail(f"{script.name}: {line}: {error}")
 
 
+def test_commands_in_transcripts_parse() -> None:
+    for page in HAND_WRITTEN:
+        for line in re.findall(r"^ *\$ (engine .*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE):
+            for arguments in calls_of(line):
+                parse(arguments)
+
+
 def test_make_targets_exist() -> None:
     targets = set(re.findall(r"^([\w-]+)(?: [\w-]+)*:", (REPOSITORY / "Makefile").read_text("utf-8"), re.MULTILINE))
     for script in SCRIPTS:
@@ -116,7 +123,7 @@ def test_make_targets_exist() -> None:
 def test_blocks_of_commands_say_so() -> None:
     for page in HAND_WRITTEN:
         for block in blocks_of(page.read_text(encoding="utf-8")):
-            is_shell = re.match(r"(\$ |engine |make |pip |pipx |uv |uvx |git |curl )", block.text)
+            is_shell = re.match(r"(engine |make |pip |pipx |uv |uvx |git |curl )", block.text)
             assert not is_shell or block.language in SHELLS, (
                 f"{page.relative_to(REPOSITORY)}:{block.line}: no `console`"
             )
@@ -224,6 +231,7 @@ def bash(script: str, world: World) -> None:
 
 
 @pytest.mark.os
+@pytest.mark.slow
 @pytest.mark.parametrize("script", [script for script in SCRIPTS if script.runnable()], ids=lambda script: script.name)
 def test_commands_run_as_pasted(script: Script, world: World) -> None:
     bash("\n".join(script.runnable()), world)
