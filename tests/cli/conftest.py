@@ -76,7 +76,12 @@ def environment_for(host: str, folder: Path) -> dict[str, str]:
 
 class Start(Protocol):
     def __call__(
-        self, *arguments: str, terminal: bool = False, program: Sequence[str] = ..., **env: str
+        self,
+        *arguments: str,
+        terminal: bool = False,
+        program: Sequence[str] = ...,
+        stdin: int = ...,
+        **env: str,
     ) -> Command: ...
 
 
@@ -89,11 +94,12 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
             *arguments: str,
             terminal: bool = False,
             program: Sequence[str] = (sys.executable, "-m", "engine"),
+            stdin: int = subprocess.DEVNULL,
             **env: str,
         ) -> Command:
             environment = {**environment_for(host, tmp_path), **env}
             return stack.enter_context(
-                Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
+                Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program, stdin=stdin)
             )
 
         yield start

@@ -67,6 +67,7 @@ class Command:
         env: Mapping[str, str],
         terminal: bool = False,
         program: Sequence[str] = (sys.executable, "-m", "engine"),
+        stdin: int = subprocess.DEVNULL,
     ) -> None:
         self.output = ""
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
@@ -80,7 +81,7 @@ class Command:
             command,
             cwd=cwd,
             env=environment,
-            stdin=theirs if terminal else subprocess.DEVNULL,
+            stdin=theirs if terminal else stdin,
             stdout=theirs,
             stderr=subprocess.STDOUT,
             start_new_session=True,

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.cli.conftest import Quick
+from tests.cli.conftest import Quick, Start
 from tests.cli.test_print_schema import RESULT, check_lines
 
 pytestmark = [pytest.mark.os]
@@ -107,20 +107,37 @@ def _check(output: bytes, answer: str, mode: Mode, row: object) -> None:
 # ---- standard input that says nothing, or too much -------------------------------------------------------------------
 
 
+# What a command inherits, and what comes of it. All wait at the same time.
+SOURCES: Final = ("pipe", "fifo", "socket", "late")
+
+
 @pytest.mark.slow
-def test_input_that_never_comes_does_not_hang(quick: Quick, tmp_path: Path, is_full: bool) -> None:
-    """A parent that never closes, a fifo without a writer, an open socket: ten seconds each, so a sample is one of them."""
+def test_input_that_never_comes_does_not_hang(engine: Start, tmp_path: Path) -> None:
+    """A parent that never closes, a fifo without a writer, an open socket as under `ssh -T`; and a slow writer."""
     os.mkfifo(tmp_path / "fifo")
     ours, theirs = socket.socketpair()
-    pipe_reader, pipe_writer = os.pipe()
+    pipe, late = os.pipe(), os.pipe()
     fifo = os.open(tmp_path / "fifo", os.O_RDWR)
+    descriptors = dict(zip(SOURCES, (pipe[0], fifo, theirs.fileno(), late[0]), strict=True))
     with ours, theirs:
-        for descriptor in (pipe_reader, fifo, theirs.fileno())[: 3 if is_full else 1]:
-            ended = quick("run", "say Hi.", "--output", "json", stdin=descriptor)
-            record = json.loads(ended.stdout)
-            assert (ended.code, record["stdin"], record["text"]) == (0, {"state": "timeout", "bytes": 0}, "Hi.")
-            assert b"standard input sent nothing for 10 s" in ended.stderr
-    for descriptor in (pipe_reader, pipe_writer, fifo):
+        # No terminal, and hardly any environment, as cron starts it.
+        commands = {
+            name: engine("run", "say Hi.", "--output", "json", "--ephemeral", stdin=descriptor, LANG="", TERM="")
+            for name, descriptor in descriptors.items()
+        }
+        commands["late"].read_until("waiting for standard input")
+        # Longer than the second after which it says so, and shorter than the ten that it waits.
+        threading.Event().wait(4)
+        os.write(late[1], WORDS.encode())
+        os.close(late[1])
+        for name, command in commands.items():
+            assert command.wait() == 0, command.output
+            record = json.loads(next(line for line in command.output.splitlines() if line.startswith("{")))
+            is_late = name == "late"
+            assert record["stdin"] == {"state": "read" if is_late else "timeout", "bytes": len(WORDS) if is_late else 0}
+            assert (WORDS in record["text"]) == is_late
+            assert ("standard input sent nothing for 10 s" in command.output) != is_late
+    for descriptor in (*pipe, late[0], fifo):
         os.close(descriptor)
 
 
