@@ -131,6 +131,7 @@ class PermissionAsked(EventBase):
         opaque: why the effects of the call can't be determined; empty: the rights cover them all.
         rule: the rule or the hook that requires the question.
         until: when it expires, in seconds since the epoch; None: never.
+        danger: why it has to be allowed deliberately, each time, as in `it deletes outside the project`; empty: it needn't.
     """
 
     request_id: RequestId
@@ -145,6 +146,7 @@ class PermissionAsked(EventBase):
     opaque: str = ""
     rule: str = ""
     until: float | None = None
+    danger: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

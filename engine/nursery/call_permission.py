@@ -136,6 +136,10 @@ class CallPermission:
             # For clients that show a countdown; the wait itself is on trio's clock.
             until=None if timeout is None else run.deps.clock.now() + timeout,
         )
+        # Imported here: most turns ask nothing.
+        from engine.permission.dangerous_rights import find_danger
+
+        question = attrs.evolve(question, danger=find_danger(question))
         # Before the question is in the record: a parked turn must have its whole answer there, or it can't be resumed.
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
         ask = partial(

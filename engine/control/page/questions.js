@@ -198,14 +198,18 @@ class PermissionCard extends Card {
     super(question, context, allowQuestion(question), [
       ...detailNode(question, context),
       further.length ? furtherNode(further) : "",
-      question.opaque ? h("p", { class: "question-note tone-warn" }, icon("warning"), `What this command does can't be analysed: ${visible(question.opaque)}`) : "",
+      question.opaque ? h("p", { class: "question-note tone-warn" }, icon("warning"), `Cannot analyse this command: ${visible(question.opaque)}`) : "",
+      question.danger && !question.opaque ? h("p", { class: "question-note tone-warn" }, icon("warning"), `Allow this deliberately: ${visible(question.danger)}`) : "",
       question.rule ? h("p", { class: "hint" }, `Asked because of ${oneLine(question.rule, 200)}`) : "",
     ]);
     this.form = h("div", { class: "question-form", hidden: true });
     this.actions.before(this.form);
     const reply = (answer) => () => context.session.reply(question.request_id, answer);
-    this.once = this.action("Allow once", reply({ answer: "once" }), { kind: "primary" });
-    this.always = question.offers.length ? button("Always allow", { onClick: () => this.#toggle("always", () => this.#offers(reply)), "aria-expanded": "false" }) : null;
+    // What is dangerous is not allowed by a click: a word is typed, each time.
+    this.once = question.danger
+      ? button("Allow once", { kind: "primary", onClick: () => this.#toggle("deliberate", () => this.#deliberate(reply)), "aria-expanded": "false" })
+      : this.action("Allow once", reply({ answer: "once" }), { kind: "primary" });
+    this.always = question.offers.length && !question.danger ? button("Always allow", { onClick: () => this.#toggle("always", () => this.#offers(reply)), "aria-expanded": "false" }) : null;
     this.instead = button("Refuse and explain", { onClick: () => this.#toggle("instead", () => this.#feedback(reply)), "aria-expanded": "false" });
     this.reject = this.action("Refuse and stop", reply({ answer: "reject" }), { kind: "danger" });
     this.actions.append(...[this.once, this.always, this.instead, this.reject].filter(Boolean));
@@ -216,11 +220,18 @@ class PermissionCard extends Card {
     this.open = isOpen ? name : null;
     this.form.hidden = !isOpen;
     this.always?.setAttribute("aria-expanded", String(this.open === "always"));
+    if (this.question.danger) this.once.setAttribute("aria-expanded", String(this.open === "deliberate"));
     this.instead.setAttribute("aria-expanded", String(this.open === "instead"));
     this.shownAt = performance.now();
     if (!isOpen) return this.form.replaceChildren();
     this.form.replaceChildren(...build());
     this.form.querySelector("input, textarea")?.focus();
+  }
+
+  #deliberate(reply) {
+    const input = h("input", { type: "text", class: "own-answer", "aria-label": "Type yes to allow it", placeholder: "Type yes to allow it", autocomplete: "off" });
+    const send = () => (input.value.trim().toLowerCase() === "yes" ? reply({ answer: "once" })() : input.focus());
+    return [h("div", { class: "question-line" }, input, this.action("Allow", send, { kind: "danger" }))];
   }
 
   #offers(reply) {

@@ -69,6 +69,40 @@ async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> N
         assert await page.js("document.querySelector('.composer-field').value") == "Change it."
 
 
+async def test_danger_is_allowed_by_a_typed_word(tmp_path: Path, browser_address: str) -> None:
+    victim = tmp_path / "elsewhere.txt"
+    victim.write_text("kept\n")
+    script = [
+        [*call("bash", {"command": f"rm {victim}"}, id="c1"), *done("calls")],
+        [*call("bash", {"command": "touch harmless"}, id="c2"), *done("calls")],
+        [*text("Deleted."), *done()],
+    ]
+    async with served_page(tmp_path, browser_address, *script) as shown:
+        page = shown.page
+        await shown.open_session()
+        await shown.prompt("Delete it.")
+        await page.text("Allow this deliberately: it deletes outside the project")
+        await answer(shown, "Allow once")
+        await page.wait("document.activeElement.placeholder === 'Type yes to allow it'")
+        assert not await page.js(
+            "[...document.querySelectorAll('.question button')].some((each) => each.textContent.includes('Always'))"
+        )
+        for word in ("ye", "s"):
+            # The button does nothing in the moment in which the form has appeared.
+            assert victim.exists()
+            await page.type(word)
+            await trio.sleep(0.5)
+            await page.click(".question-form button", "Allow")
+        await page.text("Allow bash to run this command?")
+        await page.wait(
+            "[...document.querySelectorAll('.question button')].some((each) => each.textContent.includes('Always'))"
+        )
+        assert not victim.exists()
+        await answer(shown, "Allow once")
+        await page.text("Deleted.")
+    assert (shown.project / "harmless").exists()
+
+
 async def test_cancel_in_a_running_tool(tmp_path: Path, browser_address: str) -> None:
     script = [[*text("I wait."), *call("bash", {"command": "echo begun; sleep 300"}, id="c1"), *done("calls")]]
     async with served_page(tmp_path, browser_address, *script) as shown:

@@ -1231,6 +1231,8 @@ export interface PermissionAsked {
   rule: string;
   /** when it expires, in seconds since the epoch; None: never. */
   until: Float | null;
+  /** why it has to be allowed deliberately, each time, as in `it deletes outside the project`; empty: it needn't. */
+  danger: string;
 }
 
 /** The answer to a question for permission. */
