@@ -51,6 +51,7 @@ ACTIONS: Final = (
     ChatAction("call_details", ("ctrl+o",), "show the last tool call in full"),
     ChatAction("jobs", ("ctrl+t",), "list background commands"),
     ChatAction("next_profile", ("shift+tab",), "next permission profile: ask, auto-edit, read-only"),
+    ChatAction("paste_image", ("ctrl+v",), "attach the image in the clipboard"),
     ChatAction("complete", ("tab",), "complete a command, its argument or an @path; or answer a question"),
     ChatAction("up", ("up", "ctrl+p"), "row above; then the history; on an empty draft, take back the last message"),
     ChatAction("down", ("down", "ctrl+n"), "row below; then the history"),

@@ -109,7 +109,7 @@ async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *
     config = await to_thread(load_config, None, os.environ)
     head = await session.head()
     source = ChatSource(
-        client=RemoteClient(client, session, resumes=resumes),
+        client=RemoteClient(client, session, config, resumes=resumes),
         commands=RemoteCommands(client, session, config),
         drafts=ChatDrafts(default_folder(), "", session.id),
         leave_at_once=_leave_at_once,

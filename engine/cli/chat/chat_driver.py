@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.chat.attach_files import AttachedFile, attach_clipboard, attach_path
 from engine.cli.chat.chat_client import ChatClient, SendFailure, SessionEffect
 from engine.cli.chat.chat_drafts import ChatDrafts
 from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
@@ -200,18 +202,30 @@ class ChatDriver(ABC):
                     self.leave(nursery, DONE)
                 case do.Suspend() | do.Redraw() | do.EditExternally():
                     await self.perform_here(effect)
-                case do.RunCommand():
-                    nursery.start_soon(self._run_command, effect, nursery)
-                case do.Complete():
-                    nursery.start_soon(self._complete, effect.request)
-                case do.RunShell():
-                    nursery.start_soon(self._run_shell, effect.command)
+                case do.RunCommand() | do.AttachFile() | do.AttachClipboard() | do.Complete() | do.RunShell():
+                    nursery.start_soon(self._perform_aside, effect, nursery)
                 case do.StopShell():
                     self._shell.stop()
                 case do.Print():
                     self.print_lines(effect.lines)
                 case _:
                     await self._perform(effect)
+
+    async def _perform_aside(
+        self,
+        effect: do.RunCommand | do.AttachFile | do.AttachClipboard | do.Complete | do.RunShell,
+        nursery: trio.Nursery,
+    ) -> None:
+        """Do what may take a while, and does not keep messages waiting. A checkpoint."""
+        match effect:
+            case do.RunCommand():
+                await self._run_command(effect, nursery)
+            case do.Complete():
+                await self._complete(effect.request)
+            case do.RunShell():
+                await self._run_shell(effect.command)
+            case _:
+                await self._attach(effect)
 
     async def _perform(self, effect: SessionEffect) -> None:
         try:
@@ -233,6 +247,22 @@ class ChatDriver(ABC):
             self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
         self._take_result(result, nursery)
+
+    async def _attach(self, effect: do.AttachFile | do.AttachClipboard) -> None:
+        """Put a file into the draft. A checkpoint."""
+        machine = self._machine
+        if isinstance(effect, do.AttachClipboard):
+            attached = await attach_clipboard(self._drafts.folder / "images", os.environ)
+        else:
+            attached = await to_thread(attach_path, effect.path, self._shell.folder())
+        if isinstance(attached, AttachedFile):
+            machine.attach(attached.path, attached.kind, attached.size)
+        elif isinstance(effect, do.AttachFile) and effect.pasted is not None:
+            machine.composer.paste(effect.pasted)
+        else:
+            machine.notice = attached.message
+        self.note_change()
+        self.note_typed()
 
     async def _complete(self, request: CompletionRequest) -> None:
         """Complete the draft. A checkpoint."""

@@ -77,7 +77,7 @@ class LocalChats:
                 print_error(f"engine chat: {escape_control_chars(str(error))}")
 
     def _driver(self, session: Session) -> ChatDriver:
-        client = LocalClient(self._engine, session)
+        client = LocalClient(self._engine, session, self._setup.config)
         cwd = session.state.context.cwd
         return new_driver(
             self._terminal,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import final
 
 import trio
@@ -11,14 +10,12 @@ import trio
 from engine.cli.chat.chat_client import SessionEffect, give_answer
 from engine.cli.chat.machine.chat_events import ChatEvent
 from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
-from engine.cli.task.task_files import find_mentions, is_secret, load_file
-from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.cli.chat.message_files import LoadedMessage, load_message
 from engine.cli.turn.turn_summary import Tally
+from engine.config.config import Config
 from engine.core import events as ev
-from engine.core.errors import ConfigError, SessionBusy
+from engine.core.errors import SessionBusy
 from engine.core.ids import InputId
-from engine.core.messages import MediaPart
-from engine.core.threads import to_thread
 from engine.journal.state import Resync, SessionState
 from engine.session.engine import Engine
 from engine.session.session import Session
@@ -29,8 +26,9 @@ from engine.session.turn import Turn
 class LocalClient:
     """Talks to a session of an engine in this process."""
 
-    def __init__(self, engine: Engine, session: Session) -> None:
+    def __init__(self, engine: Engine, session: Session, config: Config) -> None:
         """Make it."""
+        self._config = config
         self.session = session
         self._engine = engine
         # All processes that this chat has started carry the mark of one of these sessions.
@@ -93,11 +91,13 @@ class LocalClient:
             case SendPrompt():
                 await self._prompt(effect)
             case SendSteer():
-                text, media = await self._with_files(effect.text)
-                session.inputs.steer(text, attachments=media, turn_id=effect.turn_id, input_id=effect.input_id)
+                loaded = await self._load(effect.text)
+                session.inputs.steer(
+                    loaded.text, attachments=loaded.media, turn_id=effect.turn_id, input_id=effect.input_id
+                )
             case SendQueued():
-                text, media = await self._with_files(effect.text)
-                session.inputs.queue(text, attachments=media, input_id=effect.input_id)
+                loaded = await self._load(effect.text)
+                session.inputs.queue(loaded.text, attachments=loaded.media, input_id=effect.input_id)
             case TakeBack():
                 session.inputs.remove(effect.input_id)
             case CancelTurn():
@@ -110,35 +110,22 @@ class LocalClient:
 
     async def _prompt(self, effect: SendPrompt) -> None:
         """Start a turn. A checkpoint before; then there is none, so that no input is lost between removal and prompt."""
-        loaded = [(part, await self._with_files(part.text)) for part in effect.parts]
+        loaded = [(part, await self._load(part.text)) for part in effect.parts]
         inputs = [each for part, each in loaded if part.waiting is None or self._remove(part.waiting.input_id)]
         if not inputs:
             return
-        text = "\n\n".join(text for text, _ in inputs)
-        media = [part for _, parts in inputs for part in parts]
+        text = "\n\n".join(each.text for each in inputs)
+        media = [part for each in inputs for part in each.media]
         try:
             self._turn = self._engine.start_turn(self.session, text, attachments=media, input_id=effect.input_id)
         except SessionBusy:
             # A report of background work has just started a turn.
             self.session.inputs.queue(text, attachments=media, input_id=effect.input_id)
 
-    async def _with_files(self, text: str) -> tuple[str, list[MediaPart]]:
-        """Return *text* with the files that it names as `@path`. A checkpoint if it names any. Raises `ConfigError`."""
-        if "@" not in text:
-            return text, []
-        return await to_thread(_load_mentions, text, Path(self.session.state.context.cwd))
+    async def _load(self, text: str) -> LoadedMessage:
+        """Return *text* with the files that it names. A checkpoint if it names any. Raises `ConfigError`."""
+        state = self.session.state
+        return await load_message(text, state.context.cwd, state.model, self._config)
 
     def _remove(self, input_id: InputId) -> bool:
         return self.session.inputs.remove(input_id)
-
-
-def _load_mentions(text: str, folder: Path) -> tuple[str, list[MediaPart]]:
-    """Return *text* with the text of the files that it names, and those that are no text. It blocks. Raises `ConfigError`."""
-    mentions = find_mentions(text, folder)
-    for name in filter(is_secret, mentions.paths):
-        raise ConfigError(
-            f"{escape_on_one_line(name)} looks like a file with keys. Next: remove the @, or copy what is needed"
-        )
-    parts = [load_file(name, folder) for name in mentions.paths]
-    blocks = [mentions.text, *(part.text for part in parts if part.text)]
-    return "\n\n".join(filter(str.strip, blocks)), [part.media for part in parts if part.media is not None]

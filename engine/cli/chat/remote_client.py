@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast, final
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, cast, final
 
 import trio
 
 from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
 from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
 from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.message_files import LoadedMessage, load_message
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
 from engine.client.session_stream import StreamItem
 from engine.client.watch_items import Offline, Online
+from engine.config.config import Config
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.turn_methods import QueueRemoveResult
 from engine.control.protocol.wire_converter import Elided
 from engine.core import events as ev
-from engine.core.errors import EngineError, SessionBusy
+from engine.core.errors import ConfigError, EngineError, SessionBusy
 from engine.core.ids import InputId
+from engine.core.messages import MediaPart
 from engine.journal.codec import Unknown
 from engine.journal.state import SessionState, Waiting
 
@@ -27,12 +32,17 @@ _INTERRUPTED = "Its turn was interrupted, as no engine runs it. Your next messag
 _PARKED = "Its turn waits for an answer, and no engine runs it. Next: engine attach --resume"
 
 
+# Of a message, beside its text and files.
+_FRAME_BYTES: Final = 16_384
+
+
 @final
 class RemoteClient:
     """Talks to a session of a server. Leaving it ends nothing: the turn goes on."""
 
-    def __init__(self, client: Client, session: RemoteSession, *, resumes: bool = False) -> None:
+    def __init__(self, client: Client, session: RemoteSession, config: Config, *, resumes: bool = False) -> None:
         """Make it. *resumes*: go on with the turn that waits for an answer."""
+        self._config = config
         self.session = session
         self._client = client
         self._resumes = resumes
@@ -63,11 +73,15 @@ class RemoteClient:
             case SendPrompt():
                 await self._prompt(effect)
             case SendSteer() if self._is_parked:
-                await session.prompt(effect.text, key=effect.input_id)
+                loaded = await self._load(effect.text)
+                await session.prompt(loaded.text, attachments=loaded.media, key=effect.input_id)
             case SendSteer():
-                await session.turn(effect.turn_id).steer(effect.text, key=effect.input_id)
+                loaded = await self._load(effect.text)
+                turn = session.turn(effect.turn_id)
+                await turn.steer(loaded.text, attachments=loaded.media, key=effect.input_id)
             case SendQueued():
-                await session.queue(effect.text, key=effect.input_id)
+                loaded = await self._load(effect.text)
+                await session.queue(loaded.text, attachments=loaded.media, key=effect.input_id)
             case TakeBack():
                 await self._remove(effect.input_id)
             case CancelTurn():
@@ -88,26 +102,40 @@ class RemoteClient:
         await trio.lowlevel.checkpoint()
 
     async def _prompt(self, effect: SendPrompt) -> None:
-        texts: list[str] = []
+        inputs: list[LoadedMessage] = []
         removed: list[InputId] = []
         try:
             for part in effect.parts:
+                loaded = await self._load(part.text)
                 if part.waiting is None:
-                    texts.append(part.text)
+                    inputs.append(loaded)
                 elif await self._remove(part.waiting.input_id):
                     removed.append(part.waiting.input_id)
-                    texts.append(part.text)
-            if texts:
-                await self._start("\n\n".join(texts), effect.input_id)
+                    inputs.append(loaded)
+            if inputs:
+                media = [each for loaded in inputs for each in loaded.media]
+                await self._start("\n\n".join(loaded.text for loaded in inputs), media, effect.input_id)
         except EngineError as error:
             raise SendFailure(str(error), removed) from error
 
-    async def _start(self, text: str, input_id: InputId) -> None:
+    async def _start(self, text: str, media: Sequence[MediaPart], input_id: InputId) -> None:
         try:
-            await self.session.prompt(text, key=input_id)
+            await self.session.prompt(text, attachments=media, key=input_id)
         except SessionBusy:
             # Another client has started a turn.
-            await self.session.queue(text, key=input_id)
+            await self.session.queue(text, attachments=media, key=input_id)
+
+    async def _load(self, text: str) -> LoadedMessage:
+        """Return *text* with the files of this machine that it names. A checkpoint if it names any. Raises `ConfigError`."""
+        # Which models there are, the server knows: it refuses what its model does not read.
+        loaded = await load_message(text, str(Path.cwd()), "", self._config)
+        size = len(json.dumps(loaded.text)) + sum(len(part.data) for part in loaded.media)
+        limit = self._client.server.limits.message_bytes - _FRAME_BYTES
+        if size > limit:
+            raise ConfigError(
+                f"the message and its files have {size:,} bytes; this server takes {limit:,}. Next: attach smaller files"
+            )
+        return loaded
 
     async def _remove(self, input_id: InputId) -> bool:
         result = await self._client.request("queue.remove", session_id=self.session.id, input_id=input_id)

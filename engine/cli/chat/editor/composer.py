@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -17,6 +18,8 @@ from engine.cli.chat.editor.wrapped_text import TextRow, row_of, wrap_text
 # A longer paste is shown as a label.
 _MAX_PASTED_LINES: Final = 10
 _MAX_PASTED_CHARS: Final = 2_000
+# So is any text that would take long to draw.
+_MAX_SHOWN_CHARS: Final = 50_000
 # Each long paste is one character of the buffer, from Unicode's last private plane, which no keyboard sends.
 _FIRST_LABEL: Final = 0x100000
 _LAST_LABEL: Final = 0x10FFFD
@@ -128,14 +131,27 @@ class Composer:
         if len(text) <= _MAX_PASTED_CHARS and text.count("\n") < _MAX_PASTED_LINES:
             self.insert(text)
             return
-        number = len(self._pastes) + 1
-        label = chr(min(_LAST_LABEL, _FIRST_LABEL + number))
-        lines = text.count("\n") + 1
-        size = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-        self._pastes[label] = text
-        self._labels[label] = f"[Pasted {size} #{number}]"
         self.history.leave()
-        self.buffer.insert(label)
+        self._insert_label(text, f"Pasted {_amount(text)}")
+
+    def attach(self, path: str, kind: str, size: str) -> str:
+        """Insert a file as a label, which is sent as `@path`; return the label."""
+        self.history.leave()
+        before = self.buffer.text[: self.buffer.cursor]
+        if before and not before[-1].isspace():
+            self.insert(" ")
+        label = self._insert_label(f'@"{path}"' if re.search(r"\s", path) else f"@{path}", kind, size)
+        self.insert(" ")
+        return label
+
+    def _insert_label(self, text: str, kind: str, size: str = "") -> str:
+        """Insert *text*, shown as a label; return the label."""
+        number = 1 + sum(label.startswith(f"[{kind.partition(' ')[0]} ") for label in self._labels.values())
+        char = chr(min(_LAST_LABEL, _FIRST_LABEL + len(self._pastes) + 1))
+        self._pastes[char] = text
+        self._labels[char] = f"[{kind} #{number}{f' {size}' if size else ''}]"
+        self.buffer.insert(char)
+        return self._labels[char]
 
     def perform(self, action: str) -> bool:
         """Edit the draft, or move in it; return whether the action means something here."""
@@ -163,7 +179,11 @@ class Composer:
         """Replace the draft."""
         self._column = None
         self.history.leave()
-        self.buffer.replace(text, cursor)
+        if len(text) > _MAX_SHOWN_CHARS:
+            self.buffer.replace("")
+            self.paste(text)
+        else:
+            self.buffer.replace(text, cursor)
 
     def take(self) -> str:
         """Return the draft and empty the composer; the history keeps it."""
@@ -195,5 +215,13 @@ class Composer:
         if entry is None:
             return False
         self.clear()
-        self.buffer.replace(entry)
+        if len(entry) > _MAX_SHOWN_CHARS:
+            self._insert_label(entry, f"Pasted {_amount(entry)}")
+        else:
+            self.buffer.replace(entry)
         return True
+
+
+def _amount(text: str) -> str:
+    lines = text.count("\n") + 1
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"

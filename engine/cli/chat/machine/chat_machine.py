@@ -94,6 +94,12 @@ class ChatMachine(ChatContents):
         lines = [] if self.shell is None else self.shell.finish(status)
         return [do.Print((*lines, self.noted(f"{status}. /add puts the output into the draft")))]
 
+    def attach(self, path: str, kind: str, size: str) -> None:
+        """Put a file into the draft."""
+        label = self.composer.attach(path, kind, size)
+        if self.is_accessible:
+            self.notice = f"{label} goes with your next message."
+
     def show_candidates(self, request: CompletionRequest, items: Sequence[PickerItem]) -> list[do.Effect]:
         """Complete the draft with one of *items*."""
         return self._dialogs.show_candidates(request, items)
@@ -136,6 +142,6 @@ class ChatMachine(ChatContents):
             if not (isinstance(event, Key) and event.name == "tab"):
                 self.composer.type(self.questions.note_typed(now))
             if isinstance(event, PastedText):
-                self.composer.paste(event.text)
+                yield from self._actions.paste(event.text)
             else:
                 yield from self._actions.press(event, now)

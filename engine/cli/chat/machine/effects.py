@@ -104,6 +104,23 @@ class RunCommand:
 
 
 @attrs.frozen
+class AttachFile:
+    """Attach a file to the message.
+
+    Attributes:
+        pasted: the text that was pasted, and is inserted if it names no image; None: the user asked for the file.
+    """
+
+    path: str
+    pasted: str | None = None
+
+
+@attrs.frozen
+class AttachClipboard:
+    """Attach the image in the clipboard to the message."""
+
+
+@attrs.frozen
 class Complete:
     """Find what the draft may be completed with."""
 
@@ -160,6 +177,8 @@ Effect: TypeAlias = (
     | SkipWait
     | Answering
     | RunCommand
+    | AttachFile
+    | AttachClipboard
     | Complete
     | RunShell
     | StopShell

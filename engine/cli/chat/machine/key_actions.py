@@ -13,6 +13,7 @@ from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.completion import common_prefix, completion_at
 from engine.cli.chat.machine.dialogs import HISTORY, Dialogs
 from engine.cli.chat.machine.message_sender import MessageSender
+from engine.cli.chat.machine.pasted_path import pasted_image
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.shell_run import shell_command
 from engine.cli.chat.machine.slash_commands import find_command, is_command_line, matching_commands
@@ -36,6 +37,7 @@ class KeyActions:
     _dialogs: Dialogs
     _first_key: str = attrs.field(default="", init=False)
     leave_before: float = attrs.field(default=float("-inf"), init=False)
+    _commands: dict[str, Callable[[str], Iterator[do.Effect]]] = attrs.field(init=False)
     _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -54,6 +56,18 @@ class KeyActions:
             "next_profile": self._next_profile,
             "jobs": self._jobs,
             "call_details": self._call_details,
+            "paste_image": self._paste_image,
+        }
+
+        # The slash commands that the chat itself runs.
+        self._commands = {
+            "editor": lambda _: self._edit(0.0),
+            "cancel": self._cancel_turn,
+            "later": self._later,
+            "attach": self._attach,
+            "add": self._add_output,
+            "call": lambda _: self._call_details(0.0),
+            "answer": self._answer,
         }
 
     def press(self, key: Key, now: float) -> Iterator[do.Effect]:
@@ -119,8 +133,9 @@ class KeyActions:
             chat.composer.take()
             yield do.RunShell(command)
 
-    def _add_output(self) -> None:
+    def _add_output(self, argument: str) -> Iterator[do.Effect]:
         """Put the output of the user's last command into the draft."""
+        del argument
         chat = self._chat
         if chat.shell is None or not chat.shell.status:
             chat.notice = (
@@ -128,6 +143,7 @@ class KeyActions:
             )
         else:
             chat.composer.paste(chat.shell.as_text())
+        yield from ()
 
     def _command(self, line: str) -> Iterator[do.Effect]:
         chat = self._chat
@@ -141,22 +157,27 @@ class KeyActions:
             chat.notice = f"/{found.name} works after this turn"
             return
         chat.composer.take()
-        match found.name:
-            case "editor":
-                yield do.EditExternally()
-            case "cancel" if chat.turn_id is not None:
-                yield from self._cancel()
-            case "later":
-                chat.composer.replace(argument)
-                yield from self._queue(0.0)
-            case "add":
-                self._add_output()
-            case "call":
-                yield from self._call_details(0.0)
-            case "answer":
-                yield from self._dialogs.answer(chat.questions.answer_in_words(argument))
-            case _:
-                yield do.RunCommand(found.name, argument.strip())
+        handler = self._commands.get(found.name)
+        yield from (
+            iter([do.RunCommand(found.name, argument.strip())]) if handler is None else handler(argument.strip())
+        )
+
+    def _later(self, argument: str) -> Iterator[do.Effect]:
+        self._chat.composer.replace(argument)
+        yield from self._queue(0.0)
+
+    def _answer(self, argument: str) -> Iterator[do.Effect]:
+        yield from self._dialogs.answer(self._chat.questions.answer_in_words(argument))
+
+    def _cancel_turn(self, argument: str) -> Iterator[do.Effect]:
+        del argument
+        if self._chat.turn_id is not None:
+            yield from self._cancel()
+        else:
+            self._chat.notice = "No turn is running"
+
+    def _attach(self, argument: str) -> Iterator[do.Effect]:
+        yield do.AttachFile(argument) if argument else do.AttachClipboard()
 
     # -- the turn and the chat -------------------------------------------------------------------
 
@@ -248,6 +269,21 @@ class KeyActions:
             yield from self._dialogs.open_picker(PickerRequest(HISTORY, "History", items))
         else:
             self._chat.notice = "The history is empty"
+
+    def _paste_image(self, now: float) -> Iterator[do.Effect]:
+        del now
+        yield do.AttachClipboard()
+
+    def paste(self, text: str) -> Iterator[do.Effect]:
+        """Insert pasted text; the path of an image becomes an attachment."""
+        path = pasted_image(text)
+        if not text:
+            # What many terminals send if the clipboard holds an image.
+            yield do.AttachClipboard()
+        elif path:
+            yield do.AttachFile(path, pasted=text)
+        else:
+            self._chat.composer.paste(text)
 
     def _edit(self, now: float) -> Iterator[do.Effect]:
         del now

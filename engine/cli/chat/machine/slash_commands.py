@@ -50,6 +50,7 @@ COMMANDS: Final = (
     SlashCommand("jobs", "list background commands, or stop one", "[stop NAME]"),
     SlashCommand("queue", "list the messages that wait, or remove one", "[remove NUMBER]"),
     SlashCommand("add", "put the output of your last !command into the draft"),
+    SlashCommand("attach", "attach a file, or the image in the clipboard", "[FILE]"),
     SlashCommand("call", "show the last tool call in full"),
     SlashCommand("keys", "list all keys"),
     SlashCommand("copy", "copy the last answer, or its code block N", "[code N]"),
@@ -62,7 +63,7 @@ COMMANDS: Final = (
 )
 
 # These need no session.
-HANDLED_BY_THE_CHAT: Final = frozenset({"add", "call", "cancel", "later", "answer", "editor", "redraw"})
+HANDLED_BY_THE_CHAT: Final = frozenset({"add", "attach", "call", "cancel", "later", "answer", "editor", "redraw"})
 
 
 def is_command_line(text: str) -> bool:
