@@ -1,8 +1,7 @@
 """Every exception that the engine raises to its host, as one tree.
 
-What the *model* should read is never an exception but a `Settlement`. What is
-here is for the program that embeds the engine: each error says what to do, and
-carries its facts as attributes.
+What the *model* should read is never an exception but a `Settlement`. What is here is for the program that embeds the
+engine: each error says what to do, and carries its facts as attributes.
 """
 
 from __future__ import annotations
@@ -227,6 +226,10 @@ class StreamTimeout(ProviderError):
 
 class ToolError(EngineError):
     """Raised *by* a tool, to give the model an error message as the result."""
+
+
+class OutcomeUnknown(ToolError):
+    """Raised by a tool that can't tell whether what it asked for has happened, such as a server that died meanwhile."""
 
 
 class InvalidArguments(ToolError):

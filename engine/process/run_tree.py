@@ -3,7 +3,8 @@
 The command is the *leader* of a session and a process group of its own. When it
 has exited, was cancelled, or ran out of time, nothing that it started is left:
 
-1. SIGTERM goes to the group at once, then to processes that left the group.
+1. SIGTERM goes to the group at once, then to processes that left the group. (A program that is told by the end of its
+   input, see *talk*, may exit by itself first.)
 2. They have half of the grace to exit.
 3. SIGKILL goes to all of them, again and again until two scans in a row find none.
 4. Only then is the leader reaped. A zombie keeps its pid, so until then the
@@ -26,6 +27,7 @@ import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import closing, nullcontext, suppress
+from functools import partial
 from typing import Final, Literal
 
 import attrs
@@ -88,6 +90,8 @@ async def run_tree(
     on_output: Callable[[bytes], None],
     on_errors: Callable[[bytes], None] | None = None,
     input: bytes | None = None,  # noqa: A002  # as the standard library calls it
+    talk: Callable[[trio.lowlevel.FdStream], Awaitable[None]] | None = None,
+    exit_grace: float = 0.0,
     env: Mapping[str, str] | None = None,
     timeout: float | None = None,
     grace: float = 0.25,
@@ -115,6 +119,8 @@ async def run_tree(
             must not block, and is not called again once it has raised.
         on_errors: takes standard error instead, likewise.
         input: what standard input holds, then its end; None: nothing. A program need not read it.
+        talk: writes to standard input instead, as long as it likes; it ends when that returns. For programs that converse.
+        exit_grace: seconds that the leader may take to exit by itself after a cancel, once standard input was closed.
         env: the environment; ours by default. The marker is added to it.
         timeout: seconds that the leader may take.
         grace: seconds from a cancel until this function gives up ending the tree.
@@ -129,8 +135,8 @@ async def run_tree(
         OSError: the program could not be started.
         ValueError: a marker or a time that can't work.
     """
-    if min(grace, drain, timeout or 0.0) < 0:
-        raise ValueError("timeout, grace and drain can't be negative")
+    if min(grace, drain, exit_grace, timeout or 0.0) < 0:
+        raise ValueError("timeout, grace, exit_grace and drain can't be negative")
     tree = _Tree(
         argv=list(argv),
         cwd=cwd,
@@ -142,7 +148,8 @@ async def run_tree(
         room=room,
         on_output=on_output,
         on_errors=on_errors,
-        input=input,
+        talk=talk or (None if input is None else partial(_feed, data=input)),
+        exit_grace=exit_grace,
         on_start=on_start,
         on_finish=on_finish,
         confine=confine,
@@ -178,7 +185,8 @@ class _Tree:
     drain: float
     on_output: Callable[[bytes], None]
     on_errors: Callable[[bytes], None] | None
-    input: bytes | None
+    talk: Callable[[trio.lowlevel.FdStream], Awaitable[None]] | None
+    exit_grace: float
     room: Callable[[], Awaitable[None]] | None
     on_start: Callable[[ProcessId], None] | None
     on_finish: Callable[[FinishedProcess], None] | None
@@ -221,15 +229,20 @@ class _Tree:
             cwd=self.cwd,
             env=self.env,
             marker=self.marker,
-            has_input=self.input is not None,
+            has_input=self.talk is not None,
             has_errors=self.on_errors is not None,
             confine=self.confine,
         )
         try:  # on the very next line: a cancel can't keep a process from starting (test_rule_11_cancelled_while_spawning)
             await self._see_through(leader, nursery)
         finally:
-            now = trio.current_time()
             leader.descendants.remember()
+            if self.exit_grace and not leader.has_exited and leader.process.stdin is not None:
+                leader.process.stdin.close()
+                with trio.move_on_after(self.exit_grace, shield=True):
+                    await leader.exited()
+                leader.descendants.remember()
+            now = trio.current_time()
             with trio.move_on_at(now + (0 if self._exceeded else self.grace / 2), shield=True):
                 await leader.killer.terminate()
                 await leader.exited()  # where none can be found, wait for the leader at least
@@ -248,8 +261,8 @@ class _Tree:
     async def _see_through(self, leader: _Leader, nursery: trio.Nursery) -> None:
         """Wait for the leader, then a little for what outlives it, and note the cause of the end. Always a checkpoint."""
         process = leader.process
-        if process.stdin is not None:
-            nursery.start_soon(_feed, process.stdin, self.input or b"")
+        if process.stdin is not None and self.talk is not None:
+            nursery.start_soon(_converse, self.talk, process.stdin)
         self._pipes.append(_Pipe(process.stdout, self.on_output, self.room))
         if self.on_errors is not None and process.stderr is not None:
             self._pipes.append(_Pipe(process.stderr, self.on_errors, self.room))
@@ -354,10 +367,14 @@ async def _reap(process: StartedProcess) -> None:
         await process.wait()
 
 
+async def _converse(talk: Callable[[trio.lowlevel.FdStream], Awaitable[None]], stdin: trio.lowlevel.FdStream) -> None:
+    """Write what *talk* does and then its end. A checkpoint if that is one; if cancelled, the rest is dropped."""
+    with closing(stdin) as stream, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        await talk(stream)
+
+
 async def _feed(stdin: trio.lowlevel.FdStream, data: bytes) -> None:
-    """Write *data* and then its end. Always a checkpoint; if cancelled, the rest is dropped."""
-    with closing(stdin) as stream, suppress(trio.BrokenResourceError):
-        await stream.send_all(data)
+    await stdin.send_all(data)
 
 
 @attrs.define(eq=False)

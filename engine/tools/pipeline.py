@@ -12,7 +12,7 @@ from functools import partial
 import attrs
 import trio
 
-from engine.core.errors import ToolError
+from engine.core.errors import OutcomeUnknown, ToolError
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import Hooks, ToolDecision, ToolHook
@@ -79,7 +79,8 @@ async def _run_body(site: CallPort, prepared: Prepared, context: ToolContext) ->
             returned = await ForeignCall(f"the tool {tool.name}", partial(tool.body, prepared.arguments, context))
         if boundary.error is not None:
             # A ToolError is the tool's own report, so its changes are known. After any other exception they are not.
-            changed = () if isinstance(boundary.error, ToolError) else None
+            is_certain = isinstance(boundary.error, ToolError) and not isinstance(boundary.error, OutcomeUnknown)
+            changed = () if is_certain else None
             return Outcome(settlement=_error_of(boundary.error), changed=changed)
         return _outcome_of(returned)
     return _timed_out(site, tool.timeout or 0.0)
@@ -94,7 +95,7 @@ def _timed_out(site: CallPort, timeout: float) -> Outcome:
 
 def _error_of(error: BaseException | None) -> Settlement:
     if isinstance(error, ToolError):
-        return Settlement(status="error", text=str(error))
+        return Settlement(status="error", text=str(error), outcome_unknown=isinstance(error, OutcomeUnknown))
     return Settlement(status="error", text="unknown error" if error is None else describe(error))
 
 

@@ -2164,7 +2164,7 @@ export interface Settlement {
   text: string;
   /** why it was aborted. */
   reason: "cancelled" | "timeout" | "not_executed" | "interrupted_by_crash" | null;
-  /** it did not stop in time, so its side effects may still happen. */
+  /** it did not stop in time, or lost what worked for it: nobody can tell which side effects it has. */
   outcome_unknown: boolean;
   /** shown to the model with the text. */
   images: ImagePart[];

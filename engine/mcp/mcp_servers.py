@@ -1,0 +1,334 @@
+"""`McpServers`: the MCP servers of an engine, as a source of tools. Nothing here waits for a server."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast, final
+
+import attrs
+import trio
+
+from engine.config.mcp_config import McpConfig
+from engine.core.errors import ConfigError, StoreError, ToolError
+from engine.core.exception_groups import ErrorBoundary
+from engine.core.threads import to_thread
+from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
+from engine.mcp.approvals import Approvals, Approved, Withheld, withheld_tools
+from engine.mcp.elicitation import ask_user
+from engine.mcp.server_memory import ServerMemory
+from engine.mcp.server_state import ServerState
+from engine.mcp.server_task import RETRIES, ServerTask
+from engine.mcp.server_text import bounded, framed_description, one_line
+from engine.mcp.tool_definition import ToolDefinition, ToolList
+from engine.tools.call_values import Need, ToolOutput
+from engine.tools.foreign import JsonArguments, foreign_tool
+from engine.tools.foreign_names import foreign_right
+from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.tools.tool_context import ToolContext
+    from engine.tools.tool_source import SourceScope
+
+_READ_SCHEMA: Final = json.dumps(
+    {
+        "type": "object",
+        "properties": {
+            "server": {"type": "string", "description": "the name of the MCP server"},
+            "uri": {"type": "string", "description": "the URI of the resource, as the server has written it"},
+        },
+        "required": ["server", "uri"],
+        "additionalProperties": False,
+    }
+)
+_READ: Final = "Read a resource of an MCP server, such as one that a result of the server links to."
+_MOST_URI_CHARS: Final = 4_000
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CheckedTools:
+    """What a server offers at the moment.
+
+    Attributes:
+        listed: the list it was made from.
+        approved: what was approved then.
+        tools: the tools that may be called.
+        withheld: those that wait for approval.
+        refused: those that can't be used, with reasons.
+    """
+
+    listed: ToolList
+    approved: Approved = Approved()
+    tools: tuple[Tool, ...] = ()
+    withheld: tuple[Withheld, ...] = ()
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+@attrs.define(eq=False)
+class _Managed:
+    """A server with what the user has approved of it."""
+
+    task: ServerTask
+    approved: Approved = attrs.field(default=Approved(), init=False)
+    offer: CheckedTools = attrs.field(default=CheckedTools(listed=ToolList()), init=False)
+    problem: str = attrs.field(default="", init=False)
+    changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    checked: trio.Event = attrs.field(factory=trio.Event, init=False)
+    is_running: bool = attrs.field(default=False, init=False)
+
+    async def wait_checked(self) -> None:
+        """Wait until its newest list is checked against what is approved. A checkpoint if that is not done."""
+        while self.is_running and (
+            self.offer.listed is not self.task.state.listed or self.offer.approved is not self.approved
+        ):
+            await self.checked.wait()
+
+
+@final
+class McpServers:
+    """MCP servers, as a source of tools for `engine.Ports`.
+
+    They start when the engine is opened, and end with it. One that fails, is slow or changes costs the others nothing.
+    """
+
+    def __init__(
+        self,
+        config: McpConfig,
+        *,
+        approvals: Approvals | None = None,
+        memory: ServerMemory | None = None,
+        variables: Mapping[str, str] | None = None,
+        retries: Sequence[float] = RETRIES,
+    ) -> None:
+        """Prepare the servers of *config*; nothing is started yet.
+
+        Args:
+            config: the servers.
+            approvals: which of their tools the user has approved; by default what `engine mcp approve` has written.
+            memory: what is known of them from the last time.
+            variables: the environment that `${VAR}` refers to.
+            retries: seconds before each new start of a server that has failed.
+        """
+        self._config = config
+        self._approvals = approvals or Approvals.of_user()
+        memory = memory or ServerMemory.of_user()
+        self._servers: dict[str, _Managed] = {}
+        for name, server in config.servers.items():
+            task = ServerTask(
+                name=name,
+                server=server,
+                folder=server.folder or str(Path.cwd()),
+                memory=memory,
+                variables=dict(os.environ if variables is None else variables),
+                retries=retries,
+            )
+            managed = self._servers[name] = _Managed(task)
+            task.on_change = partial(_note_change, managed)
+
+    # -- for those who show servers ------------------------------------------------------------
+
+    @property
+    def states(self) -> Mapping[str, ServerState]:
+        """The state of each server."""
+        return {name: managed.task.state for name, managed in self._servers.items()}
+
+    def offer_of(self, name: str) -> CheckedTools:
+        """Return what a server offers at the moment."""
+        return self._servers[name].offer
+
+    def start_again(self, name: str) -> None:
+        """Start a server again that has failed. Not a checkpoint."""
+        self._servers[name].task.start_again()
+
+    async def wait_settled(self, name: str) -> ServerState:
+        """Wait until a server is ready or has failed, and its tools are checked; return its state. Always a checkpoint."""
+        managed = self._servers[name]
+        await managed.task.wait_settled()
+        await managed.wait_checked()
+        return managed.task.state
+
+    async def approve(self, name: str) -> None:
+        """Approve a server and its tools as they are; the next turn may use them. Always a checkpoint.
+
+        Raises `ConfigError`, `StoreError`.
+        """
+        managed = self._servers[name]
+        listed = managed.offer.listed
+        await to_thread(self._approvals.approve, name, managed.task.server, listed)
+        managed.approved = await to_thread(self._approvals.load, name, managed.task.server)
+        managed.changed.set()
+        await managed.wait_checked()
+
+    # -- the source ----------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return "MCP"
+
+    async def run(self) -> None:
+        """Run the servers until cancelled. Always a checkpoint."""
+        async with trio.open_nursery() as nursery:
+            for managed in self._servers.values():
+                nursery.start_soon(self._run_one, managed, name=f"MCP server {managed.task.name}")
+
+    def tools(self, scope: SourceScope) -> Sequence[Tool]:
+        """Return the approved tools, also of servers that still start."""
+        offered = [tool for managed in self._servers.values() for tool in managed.offer.tools]
+        if any(managed.task.state.has_resources for managed in self._servers.values()):
+            offered.append(self._read_tool())
+        return offered
+
+    async def ready(self, scope: SourceScope) -> None:
+        """Wait for the required servers, but not long. A checkpoint if there are any."""
+        late: list[str] = []
+        with trio.move_on_after(self._config.required_wait):
+            for name in self._config.required:
+                late.append(name)
+                await self.wait_settled(name)
+                late.pop()
+        if late:
+            raise ToolError(f"the required MCP server {late[0]} was not ready within {self._config.required_wait:g} s")
+
+    def notices(self, scope: SourceScope) -> Sequence[str]:
+        """Return what the user should know of the servers."""
+        return [text for managed in self._servers.values() for text in _notices(managed)]
+
+    # -- the work ------------------------------------------------------------------------------
+
+    async def _run_one(self, managed: _Managed) -> None:
+        """Run a server until cancelled. Always a checkpoint. Raises nothing ordinary."""
+        try:
+            managed.approved = await to_thread(self._approvals.load, managed.task.name, managed.task.server)
+        except (ConfigError, StoreError) as error:
+            managed.problem = str(error)
+        if managed.task.server.origin == "project" and not managed.approved.fingerprint:
+            # Nothing that a project names is started before the user has seen it.
+            managed.task.hold(f"it was not approved yet, or has changed: engine mcp approve {managed.task.name}")
+        managed.is_running = True
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._keep_offer, managed)
+                with ErrorBoundary() as boundary:
+                    await managed.task.run()
+                if boundary.error is not None:
+                    managed.problem = one_line(str(boundary.error))
+                nursery.cancel_scope.cancel(reason="the server's task is over")
+        finally:
+            managed.is_running = False
+            managed.checked.set()
+
+    async def _keep_offer(self, managed: _Managed) -> None:
+        """Check the tools of each new list. A checkpoint; until cancelled."""
+        while True:
+            listed, approved = managed.task.state.listed, managed.approved
+            schemas, refused = await to_thread(_checked, listed)
+            withheld = withheld_tools(approved, (tool for tool, _ in schemas))
+            held = {one.tool.name for one in withheld}
+            tools: list[Tool] = []
+            for definition, schema in schemas:
+                if definition.name not in held:
+                    self._add_tool(tools, refused, managed, definition, schema)
+            managed.offer = CheckedTools(
+                listed=listed,
+                approved=approved,
+                tools=tuple(tools),
+                withheld=withheld,
+                refused=(*listed.refused, *refused),
+            )
+            done, managed.checked = managed.checked, trio.Event()
+            done.set()
+            while managed.task.state.listed is listed and managed.approved is approved:
+                await managed.changed.wait()
+                managed.changed = trio.Event()
+
+    def _add_tool(
+        self,
+        tools: list[Tool],
+        refused: list[tuple[str, str]],
+        managed: _Managed,
+        definition: ToolDefinition,
+        schema: ForeignSchema,
+    ) -> None:
+        name = managed.task.name
+        claims = cast("dict[str, object]", json.loads(definition.annotations or "{}"))
+        try:
+            tools.append(
+                foreign_tool(
+                    partial(_call, managed.task, definition),
+                    server=name,
+                    name=definition.name,
+                    schema=schema,
+                    description=framed_description(name, definition.title, definition.description),
+                    claims_read_only=claims.get("readOnlyHint") is True,
+                    version=definition.digest,
+                )
+            )
+        except ConfigError as error:
+            refused.append((definition.name, str(error)))
+
+    def _read_tool(self) -> Tool:
+        tool = foreign_tool(self._read, server="mcp", name="read", schema=_READ_SCHEMA, description=_READ, is_safe=True)
+
+        def need(arguments: object, _: ToolContext) -> Need:
+            values = cast("JsonArguments", arguments).value
+            server, uri = str(values["server"]), str(values["uri"])
+            return Need(
+                permission=foreign_right("mcp", server, "mcp_read"),
+                detail=f"Read {bounded(uri, _MOST_URI_CHARS)} of the MCP server {one_line(server)}",
+            )
+
+        return attrs.evolve(tool, need=need)
+
+    async def _read(self, arguments: JsonArguments, ctx: ToolContext) -> ToolOutput:
+        name, uri = str(arguments.value["server"]), str(arguments.value["uri"])
+        managed = self._servers.get(name)
+        if managed is None:
+            raise ToolError(f"There is no MCP server {name!r}. There are: {', '.join(self._servers)}.")
+        if len(uri) > _MOST_URI_CHARS:
+            raise ToolError("The URI is too long.")
+        calls = await to_thread(importlib.import_module, "engine.mcp.server_calls")
+        caller = calls.ServerCaller(task=managed.task, ctx=ctx, elicit=partial(ask_user, name, ctx))
+        return cast("ToolOutput", await caller.read(uri))
+
+
+async def _call(task: ServerTask, definition: ToolDefinition, arguments: JsonArguments, ctx: ToolContext) -> ToolOutput:
+    # In a thread: it brings the SDK, which a server that still starts may not have loaded yet.
+    calls = await to_thread(importlib.import_module, "engine.mcp.server_calls")
+    caller = calls.ServerCaller(task=task, ctx=ctx, elicit=partial(ask_user, task.name, ctx))
+    return cast("ToolOutput", await caller.call(definition, arguments.value))
+
+
+def _checked(listed: ToolList) -> tuple[list[tuple[ToolDefinition, ForeignSchema]], list[tuple[str, str]]]:
+    """Return the tools whose schemas can be used, and the others with the reason. It blocks."""
+    schemas: list[tuple[ToolDefinition, ForeignSchema]] = []
+    refused: list[tuple[str, str]] = []
+    for tool in listed.tools:
+        try:
+            schemas.append((tool, parse_foreign_schema(tool.input_schema)))
+        except ConfigError as error:
+            refused.append((tool.name, str(error)))
+    return schemas, refused
+
+
+def _note_change(managed: _Managed) -> None:
+    managed.changed.set()
+
+
+def _notices(managed: _Managed) -> list[str]:
+    name, state = managed.task.name, managed.task.state
+    texts = [f"MCP server {name}: {managed.problem}"] if managed.problem else []
+    if state.phase in {"failed", "needs_auth", "needs_approval"}:
+        texts.append(f"MCP server {name} is not available ({state.phase}): {bounded(state.reason)}")
+    if managed.offer.withheld:
+        names = ", ".join(f"{one_line(one.tool.name, 80)} ({one.what})" for one in managed.offer.withheld[:10])
+        more = len(managed.offer.withheld) - 10
+        rest = f" and {more} more" if more > 0 else ""
+        texts.append(
+            f"Tools of the MCP server {name} wait for your approval: {names}{rest}. See them with: engine mcp approve {name}"
+        )
+    return texts

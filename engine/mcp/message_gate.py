@@ -1,0 +1,102 @@
+"""What stands between a server and the SDK: only what the SDK should work for goes through.
+
+Dropped and counted are answers to no open request, notifications that nobody here uses, and requests of a server that
+does not read our answers. The tools of a list are taken out of it: one of them that breaks the protocol would cost all
+others, and the SDK checks thousands of them at once, without a pause.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Final, cast
+
+import attrs
+import mcp_types as types
+
+from engine.mcp.transport_report import TransportReport
+
+Message = types.JSONRPCRequest | types.JSONRPCNotification | types.JSONRPCResponse | types.JSONRPCError
+
+# Tools of one page that are looked at.
+MOST_TOOLS: Final = 2_048
+
+# Requests of the server that may wait for our answer.
+_MOST_REQUESTS: Final = 16
+_PASSED: Final = frozenset(
+    {"notifications/cancelled", "notifications/progress", "notifications/subscriptions/acknowledged"}
+)
+_LIST_CHANGED: Final = "notifications/tools/list_changed"
+_LIST: Final = "tools/list"
+# The SDK must see tools that ask for headers of their own: it sends these headers with their calls.
+_HEADER_KEY: Final = "x-mcp-header"
+
+
+@attrs.define(eq=False)
+class MessageGate:
+    """Judges each message of one connection.
+
+    Attributes:
+        report: where what is dropped is counted.
+        on_list_changed: called when the server reports that its tools have changed.
+        page: the tools of the list that was received last; None: it is no list of tools.
+        page_size: how many it had.
+    """
+
+    report: TransportReport
+    on_list_changed: Callable[[], None]
+    page: list[object] | None = attrs.field(default=None, init=False)
+    page_size: int = attrs.field(default=0, init=False)
+    _open: dict[object, str] = attrs.field(factory=dict[object, str], init=False)
+    _unanswered: set[object] = attrs.field(factory=set[object], init=False)
+
+    def send(self, message: Message) -> None:
+        """Record a message that the client sends."""
+        match message:
+            case types.JSONRPCRequest():
+                self._open[message.id] = message.method
+            case types.JSONRPCResponse() | types.JSONRPCError():
+                self._unanswered.discard(message.id)
+            case types.JSONRPCNotification():
+                if message.method == "notifications/cancelled":
+                    self._open.pop((message.params or {}).get("requestId"), None)
+
+    def receive(self, message: Message) -> bool:
+        """Tell whether the SDK gets a message of the server's; count it if not."""
+        match message:
+            case types.JSONRPCResponse() | types.JSONRPCError():
+                if message.id not in self._open:
+                    self.report.late_answers += 1
+                    return False
+                if self._open.pop(message.id) == _LIST and isinstance(message, types.JSONRPCResponse):
+                    self._take_tools(message.result)
+                return True
+            case types.JSONRPCRequest():
+                if len(self._unanswered) < _MOST_REQUESTS:
+                    self._unanswered.add(message.id)
+                    return True
+            case types.JSONRPCNotification():
+                if message.method == _LIST_CHANGED:
+                    self.on_list_changed()
+                    return False
+                # Progress needs no look-up here, but without an open request it belongs to none.
+                if message.method in _PASSED and (self._open or message.method != "notifications/progress"):
+                    return True
+        self.report.dropped += 1
+        return False
+
+    def _take_tools(self, result: dict[str, object]) -> None:
+        listed = result.get("tools")
+        self.page = None
+        if isinstance(listed, list):
+            tools = cast("list[object]", listed)
+            self.page, self.page_size = tools[:MOST_TOOLS], len(tools)
+            result["tools"] = [tool for tool in self.page if _asks_for_headers(tool)]
+
+
+def _asks_for_headers(tool: object) -> bool:
+    try:
+        types.Tool.model_validate(tool, by_name=False)
+        return _HEADER_KEY in json.dumps(tool)
+    except (ValueError, RecursionError):
+        return False
