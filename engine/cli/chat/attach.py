@@ -115,7 +115,7 @@ async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *
         leave_at_once=_leave_at_once,
         heading=f"engine {__version__}, session {session.id} of a server (/help; Ctrl+D detaches)",
         folder=os.getcwd,
-        remark="on this machine, not at the server",
+        is_remote=True,
         profile=head.profile,
         config=config,
     )

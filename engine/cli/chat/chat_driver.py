@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from math import inf
-from typing import Final
+from typing import ClassVar, Final
 
 import attrs
 import trio
@@ -17,6 +17,7 @@ from engine.cli.chat.attach_files import AttachedFile, attach_clipboard, attach_
 from engine.cli.chat.chat_client import ChatClient, SendFailure, SessionEffect
 from engine.cli.chat.chat_drafts import ChatDrafts
 from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
+from engine.cli.chat.copy_text import copy_text
 from engine.cli.chat.external_editor import EditFailure, edit_text
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_events import ChatEvent
@@ -64,7 +65,10 @@ class ChatDriver(ABC):
 
     Attributes:
         change: the session to continue with; None: the user leaves.
+        has_sequences: it is shown by a terminal that may be sent sequences.
     """
+
+    has_sequences: ClassVar[bool] = True
 
     def __init__(self, parts: ChatParts) -> None:
         """Make it."""
@@ -286,16 +290,23 @@ class ChatDriver(ABC):
         status = await self._shell.run(command, lambda data: self.apply(machine.feed_shell(data)))
         self.apply(machine.end_shell(status))
 
+    async def _copy(self, text: str) -> None:
+        """Copy a text. A checkpoint."""
+        outcome = await copy_text(text, os.environ, has_sequences=self.has_sequences)
+        self.print_lines([outcome.remark], raw=outcome.raw)
+
     def _take_result(self, result: CommandResult, nursery: trio.Nursery) -> None:
         machine = self._machine
-        self.print_lines(result.lines, raw=result.raw)
+        self.print_lines(result.lines)
+        if result.copied:
+            nursery.start_soon(self._copy, result.copied)
         if result.picker is not None:
             self.apply(machine.open_picker(result.picker))
         if result.draft:
             machine.composer.replace(result.draft)
         if result.prompt:
             self.apply(machine.send_text(result.prompt))
-        if result.leaves or result.change is not None:
+        if result.change is not None:
             self.change = result.change
             self.leave(nursery, DONE)
         self.note_change()

@@ -24,21 +24,19 @@ class CommandResult:
 
     Attributes:
         lines: to print.
-        raw: text for the terminal itself, such as a clipboard sequence.
+        copied: text for the clipboard.
         picker: a list to choose from.
         draft: text for the composer.
         prompt: a message to send.
         change: another session to continue with.
-        leaves: the user wants to leave.
     """
 
     lines: tuple[str, ...] = ()
-    raw: str = ""
+    copied: str = ""
     picker: PickerRequest | None = None
     draft: str = ""
     prompt: str = ""
     change: NextSession | None = None
-    leaves: bool = False
 
 
 class CommandRunner(Protocol):

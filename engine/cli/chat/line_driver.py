@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable
-from typing import Final, final
+from typing import ClassVar, Final, final
 
 import trio
 
@@ -22,6 +22,8 @@ _PROGRESS_SECONDS: Final = 15.0
 @final
 class LineDriver(ChatDriver):
     """Runs a chat in lines: for screen readers, braille lines, dumb terminals, and programs."""
+
+    has_sequences: ClassVar[bool] = False
 
     def __init__(self, parts: ChatParts, lines: LineInput) -> None:
         """Make it."""

@@ -32,6 +32,8 @@ from engine.config.config import Config
 
 _ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
 
+_HERE: Final = "on this machine, not at the server"
+
 
 @attrs.frozen(kw_only=True)
 class ChatSource:
@@ -44,7 +46,7 @@ class ChatSource:
         leave_at_once: ends the process without saving.
         heading: the first line.
         folder: returns the folder of this machine that the user works in.
-        remark: where the user's own commands run, if that may surprise.
+        is_remote: the session is at a server: leaving ends nothing there, and the user's own commands run here.
         profile: the permission profile of a session that has none of its own.
         config: the user's configuration.
     """
@@ -55,7 +57,7 @@ class ChatSource:
     leave_at_once: Callable[[int], Awaitable[object]]
     heading: str
     folder: Callable[[], str]
-    remark: str = ""
+    is_remote: bool = False
     profile: str = ""
     config: Config = attrs.field(factory=Config)
 
@@ -74,6 +76,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         is_accessible=is_accessible,
         commands=source.commands.available,
         keys=bind_keys(source.config.keys),
+        ends_jobs=not source.is_remote,
     )
     parts = ChatParts(
         machine=machine,
@@ -81,7 +84,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         output=output,
         commands=source.commands,
         drafts=source.drafts,
-        shell=UserShell(source.folder, source.client.state.session_id, source.remark),
+        shell=UserShell(source.folder, source.client.state.session_id, _HERE if source.is_remote else ""),
         leave_at_once=source.leave_at_once,
     )
     if terminal is not None and source.config.chat.editor == "vi":

@@ -120,11 +120,15 @@ class SessionCommands(StateCommands):
 
     async def _diff(self, argument: str) -> CommandResult:
         del argument
+        return printed(escape_control_chars(await self.diff_text()) or "No file was changed.")
+
+    async def diff_text(self) -> str:
+        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
         try:
             diffs = await self._session.files.diff()
         except NothingToUndo:
             diffs = ()
-        return printed("".join(escape_control_chars(diff.text) for diff in diffs) or "No file was changed.")
+        return "".join(diff.text for diff in diffs)
 
     async def _undo(self, argument: str) -> CommandResult:
         undone = await self._session.files.undo(force=argument == "force")

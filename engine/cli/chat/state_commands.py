@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -10,13 +9,14 @@ from typing import Final, TypeAlias
 import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
-from engine.cli.chat.display.clipboard import MAX_COPIED_BYTES, code_blocks, copy_sequence
+from engine.cli.chat.display.clipboard import code_blocks
 from engine.cli.chat.help_text import help_lines, key_lines
 from engine.cli.chat.machine.picker import PickerItem
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
+from engine.core.errors import ConfigError
 from engine.core.messages import AssistantMessage
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
@@ -40,13 +40,17 @@ class StateCommands(ABC):
             "status": self._status,
             "cost": self._cost,
             "copy": self._copy,
-            "quit": self._quit,
             **self.changes(),
         }
 
     @abstractmethod
     def changes(self) -> Mapping[str, CommandHandler]:
         """Return what changes the session."""
+
+    async def diff_text(self) -> str:
+        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
+        await trio.lowlevel.checkpoint()
+        raise ConfigError("the changes of files are at the server. Next: /copy, or /copy code N")
 
     @property
     @abstractmethod
@@ -81,24 +85,22 @@ class StateCommands(ABC):
         del argument
         return CommandResult(lines=key_lines(self._keys))
 
-    async def _quit(self, argument: str) -> CommandResult:
-        del argument
-        return CommandResult(leaves=True)
-
     async def _copy(self, argument: str) -> CommandResult:
+        words = argument.split()
+        if words[:1] == ["diff"]:
+            diff = await self.diff_text()
+            return CommandResult(copied=diff) if diff else printed("No file was changed.")
         answers = [m.text for m in self.state.transcript if isinstance(m, AssistantMessage) and m.text]
-        if not answers:
-            return printed("There is no answer to copy.")
-        text, words = answers[-1], argument.split()
-        if words[:1] == ["code"]:
-            blocks = code_blocks(text)
-            number = int(words[1]) if len(words) > 1 and words[1].isdigit() else 1
+        is_code = words[:1] == ["code"]
+        number = _number(words[1:] if is_code else words)
+        if is_code:
+            blocks = code_blocks(answers[-1]) if answers else []
             if not 0 < number <= len(blocks):
-                return printed(f"The last answer has {len(blocks)} code blocks.")
-            text = blocks[number - 1]
-        if len(text.encode(errors="replace")) > MAX_COPIED_BYTES:
-            return printed("That is too long for the terminal's clipboard.")
-        return CommandResult(lines=("Sent to the terminal's clipboard.",), raw=copy_sequence(text, os.environ))
+                return printed(f"The last answer has {len(blocks)} code {'block' if len(blocks) == 1 else 'blocks'}.")
+            return CommandResult(copied=blocks[number - 1])
+        if not 0 < number <= len(answers):
+            return printed(f"There are {len(answers)} answers to copy: /copy 1 is the last one.")
+        return CommandResult(copied=answers[-number])
 
     async def _status(self, argument: str) -> CommandResult:
         del argument
@@ -131,3 +133,8 @@ class StateCommands(ABC):
 def file_lines(what: str, files: Sequence[str]) -> list[str]:
     """Return a line for each file."""
     return [f"{what}: {escape_on_one_line(file)}" for file in files]
+
+
+def _number(words: Sequence[str]) -> int:
+    """Return the number that a command was given; 1 without one, 0 if it is none."""
+    return (int(words[0]) if words[0].isascii() and words[0].isdigit() else 0) if words else 1

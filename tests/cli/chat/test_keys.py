@@ -5,7 +5,7 @@ import pytest
 from engine.cli.chat.machine import effects as do
 from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
-from engine.core.ids import CallId
+from engine.core.ids import CallId, TurnId
 from engine.core.messages import Settlement
 from tests.cli.chat.chat_machine import Chat
 
@@ -93,3 +93,46 @@ def test_details_show_the_last_call_in_full() -> None:
     chat.printed.clear()
     chat.press("ctrl+o")
     assert chat.printed[-3:] == ["Result:", "  a", "  b"]
+
+
+def test_leaving_with_jobs_lists_them_and_asks() -> None:
+    chat = Chat()
+    chat.machine.ends_jobs = True
+    chat.machine.facts.jobs = 2
+    for choice, effects in (("1", []), ("2", [do.Leave()])):
+        chat.type("/quit")
+        chat.press("enter")
+        assert chat.take() == [do.RunCommand("jobs", "")]
+        assert chat.machine.picker is not None
+        chat.type(choice)
+        assert chat.take() == effects
+        assert chat.machine.picker is None
+
+
+def test_leaving_a_server_ends_no_jobs() -> None:
+    chat = Chat()
+    chat.machine.facts.jobs = 2
+    chat.press("ctrl+d")
+    assert chat.take() == [do.Leave()]
+
+
+def test_interrupt_keeps_the_draft_in_the_history() -> None:
+    chat = Chat()
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn_1")))
+    chat.type("draft")
+    chat.press("ctrl+c")
+    assert (chat.take(), chat.machine.composer.text) == ([do.CancelTurn(TurnId("turn_1"))], "draft")
+    chat.press("ctrl+c")
+    assert chat.take() == [do.Leave(at_once=True)]
+    chat.event(ev.TurnEnded(turn_id=TurnId("turn_1"), result=ev.TurnResult(stop_reason="aborted")))
+    chat.press("ctrl+c")
+    assert chat.machine.composer.is_empty
+    chat.press("up")
+    assert chat.machine.composer.text == "draft"
+    chat.press("ctrl+c", "ctrl+c")
+    assert chat.machine.notice == "Ctrl+C again to quit"
+    chat.now += 3
+    chat.press("ctrl+c")
+    assert chat.take() == []
+    chat.press("ctrl+c")
+    assert chat.take() == [do.Leave()]

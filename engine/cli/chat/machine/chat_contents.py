@@ -33,6 +33,7 @@ class ChatContents:
         is_accessible: nothing is redrawn: what changes is printed as lines.
         commands: those that can be typed.
         keys: what the keys do.
+        ends_jobs: background commands end when the chat is left.
         last_call: the last tool call.
         shell: the command of the user's that runs, or has run last.
         picker: a list that is open.
@@ -49,6 +50,7 @@ class ChatContents:
     is_accessible: bool = attrs.field(default=False, kw_only=True)
     commands: tuple[SlashCommand, ...] = attrs.field(default=COMMANDS, kw_only=True)
     keys: KeyBindings = attrs.field(factory=lambda: bind_keys({}), kw_only=True)
+    ends_jobs: bool = attrs.field(default=False, kw_only=True)
     last_call: LastCall = attrs.field(factory=LastCall, init=False)
     shell: ShellRun | None = attrs.field(default=None, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)

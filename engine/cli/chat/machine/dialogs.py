@@ -19,6 +19,7 @@ from engine.cli.questions.question_keys import Typed
 HISTORY: Final = "history"
 # That of a completion, in the place of what was typed.
 _COMPLETION: Final = "completion"
+_LEAVE: Final = "leave"
 
 
 @attrs.define(eq=False)
@@ -44,6 +45,8 @@ class Dialogs:
                 self._chat.picker = None
                 if picker.request.command == HISTORY:
                     self._chat.composer.replace(value)
+                elif picker.request.command == _LEAVE:
+                    yield from [do.Leave()] if value == _LEAVE else []
                 elif picker.request.command == _COMPLETION:
                     self._complete(inserted_text(picked, value) if (picked := self._completed) else "")
                 else:
@@ -54,6 +57,17 @@ class Dialogs:
                 yield do.Print(tuple(outcome))
             case None:
                 pass
+
+    def leave(self) -> Iterator[do.Effect]:
+        """Leave the chat; ask first if that ends background commands."""
+        count = self._chat.facts.jobs
+        if not count or not self._chat.ends_jobs:
+            yield do.Leave()
+            return
+        yield do.RunCommand("jobs", "")
+        what = "A background command runs, and ends" if count == 1 else f"{count} background commands run, and end"
+        items = (PickerItem("stay", "Stay"), PickerItem(_LEAVE, "Quit, and end what runs"))
+        yield from self.open_picker(PickerRequest(_LEAVE, f"{what} with the chat", items))
 
     # -- completion ------------------------------------------------------------------------------
 

@@ -68,6 +68,7 @@ class KeyActions:
             "add": self._add_output,
             "call": lambda _: self._call_details(0.0),
             "answer": self._answer,
+            "quit": lambda _: self._dialogs.leave(),
         }
 
     def press(self, key: Key, now: float) -> Iterator[do.Effect]:
@@ -206,7 +207,7 @@ class KeyActions:
             chat.composer.take()
             chat.notice = "Up brings the draft back"
         elif now < self.leave_before:
-            yield do.Leave()
+            yield from self._dialogs.leave()
         else:
             self.leave_before = now + LEAVE_SECONDS
             chat.notice = "Ctrl+C again to quit"
@@ -217,7 +218,7 @@ class KeyActions:
         if self._chat.composer.buffer.text:
             self._chat.composer.perform("delete_forward")
         else:
-            yield do.Leave()
+            yield from self._dialogs.leave()
 
     def _cancel(self) -> Iterator[do.Effect]:
         assert self._chat.turn_id is not None

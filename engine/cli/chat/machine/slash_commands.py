@@ -53,7 +53,7 @@ COMMANDS: Final = (
     SlashCommand("attach", "attach a file, or the image in the clipboard", "[FILE]"),
     SlashCommand("call", "show the last tool call in full"),
     SlashCommand("keys", "list all keys"),
-    SlashCommand("copy", "copy the last answer, or its code block N", "[code N]"),
+    SlashCommand("copy", "copy the Nth last answer, its code block N, or the diff", "[N|code N|diff]"),
     SlashCommand("redraw", "print the last N turns again", "[N]"),
     SlashCommand("cancel", "cancel the turn"),
     SlashCommand("later", "send a message after this turn", "TEXT"),
@@ -63,7 +63,9 @@ COMMANDS: Final = (
 )
 
 # These need no session.
-HANDLED_BY_THE_CHAT: Final = frozenset({"add", "attach", "call", "cancel", "later", "answer", "editor", "redraw"})
+HANDLED_BY_THE_CHAT: Final = frozenset(
+    {"quit", "add", "attach", "call", "cancel", "later", "answer", "editor", "redraw"}
+)
 
 
 def is_command_line(text: str) -> bool:
