@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import sys
 import tempfile
 import time
@@ -19,21 +18,15 @@ import httpx
 
 from benchmarks import control_cursors
 from benchmarks.control_page import page_rows
-from benchmarks.control_processes import Child, Served, new_server, served
+from benchmarks.control_processes import TOKENS, Served, new_server, served
 from benchmarks.control_server import Stream
-from benchmarks.report import Figure, Row, kilobytes, median, seconds
+from benchmarks.control_trouble import flood_rows, stopped_rows
+from benchmarks.report import Figure, Row, kilobytes, megabytes, seconds
 
 _MEGABYTE: Final = 1_000_000
-# A token has at most 256 connections.
-_TOKENS: Final = 48
 SUBSCRIBERS: Final = 1_000
 CONNECTIONS: Final = 10_000
 PACE: Final = 500
-FRAMES: Final = 100_000
-
-
-def megabytes(value: float) -> str:
-    return f"{value / _MEGABYTE:.1f} MB"
 
 
 def run_turn(server: Served, session: str, stream: Stream) -> tuple[float, dict[str, float]]:
@@ -125,7 +118,7 @@ def _lag(server: Served, session: str) -> dict[str, Any]:
 def subscriber_rows() -> list[Row]:
     """1,000 subscribers of one turn that has its own pace."""
     stream = Stream(deltas=8 * PACE, rate=PACE)
-    with new_server(tokens=_TOKENS) as server:
+    with new_server(tokens=TOKENS) as server:
         session = server.session()
         alone, alone_late = run_turn(server, session, stream)
         before = server.resident
@@ -185,7 +178,7 @@ def idle_rows() -> list[Row]:
     """10,000 connections that do nothing."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     count = CONNECTIONS if hard == resource.RLIM_INFINITY else min(CONNECTIONS, hard - 200)
-    with new_server(tokens=_TOKENS) as server:
+    with new_server(tokens=TOKENS) as server:
         with server.clients("idle", count=50):
             pass  # so that what is made once is made
         before = server.resident
@@ -214,141 +207,13 @@ def idle_rows() -> list[Row]:
     ]
 
 
-# -- trouble -------------------------------------------------------------------------------
-
-
-def flood_rows() -> list[Row]:
-    """100,000 malformed frames, while another client works.
-
-    Two cores hold the server, its client and the attackers, who use most of one. So the client is also measured while
-    the same attack goes to another server: the rest of the difference is what the attacked one does about it.
-    """
-    with new_server(tokens=_TOKENS) as server, new_server(tokens=_TOKENS) as elsewhere:
-        session = server.session()
-        with server.clients("flood", count=8, frames=2_000) as warm_up:
-            warm_up.read()
-        with server.clients("ask", sessions=[session]) as client:
-            files, before = server.files, server.resident
-            alone = _ask(client)
-            with elsewhere.clients("flood", count=32, frames=FRAMES // 5) as flood:
-                spared = _asked_during(flood, client)
-                flood.read()
-            with server.clients("flood", count=32, frames=FRAMES) as flood:
-                cpu, began = server.cpu, time.perf_counter()
-                turn = server.prompt(session, Stream(deltas=10 * PACE, rate=PACE))
-                beside = _asked_during(flood, client)
-                _, late = server.ended(session, turn)
-                facts = flood.read()
-                busy = (server.cpu - cpu) / (time.perf_counter() - began)
-            alone = min(alone, _ask(client))
-            growth, left = server.resident - before, server.files - files
-    sent = facts["sent"]
-    name = f"control: {sum(sent.values()):,} malformed frames in {facts['seconds']:.0f} s"
-    return [
-        Row(
-            name=f"{name}: a request of another client, versus none",
-            measured=seconds(beside),
-            baseline=seconds(alone),
-            ratio=beside / alone,
-        ),
-        Row(
-            name=f"{name}: the same, versus as many frames at another server",
-            measured=seconds(beside),
-            baseline=seconds(spared),
-            ratio=beside / spared,
-            target="ratio ≤ 1.10",
-            ok=beside <= 1.1 * spared,
-        ),
-        Row(name=f"{name}: the latest that a turn's delta was read", measured=seconds(late["late"])),
-        Row(
-            name=f"{name}: memory and files that are left",
-            measured=f"{megabytes(growth)}, {left}",
-            target="≤ 10 MB, 0",
-            ok=growth <= 10 * _MEGABYTE and left == 0,
-        ),
-        Row(name=f"{name}: CPU of the server", measured=f"{busy:.0%}", baseline=f"{facts['ends']} closes"),
-    ]
-
-
-def _asked_during(flood: Child, client: Child) -> float:
-    """Return the median time of a request while *flood* goes on."""
-    asked: list[float] = []
-    while not flood.has_line:
-        asked.append(_ask(client))
-    return median(asked)
-
-
-def _ask(client: Child) -> float:
-    client.write("250")
-    return float(client.read()["median"])
-
-
-def stopped_rows() -> list[Row]:
-    """A client that is stopped while 20,000 deltas come; meanwhile, the cursors of one process are measured."""
-    stream = Stream(deltas=20_000, rate=4_000, chars=200)
-    with new_server() as server:
-        session = server.session()
-        with server.clients("follow", sessions=[session], interval=0) as other:
-            before = server.resident
-            server.prompt(session, stream)
-            alone = other.read()
-            growth_alone = server.resident - before
-        with (
-            server.clients("follow", sessions=[session]) as stopped,
-            server.clients("follow", sessions=[session], interval=0) as other,
-        ):
-            before = server.resident
-            stopped.process.send_signal(signal.SIGSTOP)
-            server.prompt(session, stream)
-            beside = other.read()
-            growth = server.resident - before
-            rows = control_cursors.cursor_rows()
-            closed = _seconds_until_closed(server, since=beside["ended"])
-            stopped.process.send_signal(signal.SIGCONT)
-            back = stopped.read()
-    ratio = beside["lag"] / alone["lag"]
-    extra = max(0, growth - growth_alone)
-    name = "control: a client stopped in 20,000 deltas"
-    return [
-        *rows,
-        Row(
-            name=f"{name}: an event's way to another, versus none",
-            measured=seconds(beside["lag"]),
-            baseline=seconds(alone["lag"]),
-            ratio=ratio,
-            target="ratio ≤ 1.10",
-            ok=ratio <= 1.1,
-        ),
-        Row(
-            name=f"{name}: growth of memory, versus none",
-            measured=megabytes(growth),
-            baseline=megabytes(growth_alone),
-            target="≤ 5 MB more",
-            ok=extra <= 5 * _MEGABYTE,
-        ),
-        Row(
-            name=f"{name}: closed after the turn's end", measured=f"≤ {closed:.0f} s", target="≤ 60 s", ok=closed <= 60
-        ),
-        Row(
-            name=f"{name}: what it has after its return",
-            measured="the same text" if back["digest"] == beside["digest"] else "another text",
-            baseline=f"closed with {', '.join(back['closes'])}",
-            target="the same",
-            ok=back["digest"] == beside["digest"] and bool(back["closes"]),
-        ),
-    ]
-
-
-def _seconds_until_closed(server: Served, *, since: float) -> float:
-    while server.request("server.status")["connections"] and time.time() < since + 90:
-        time.sleep(0.5)
-    return time.time() - since
+# -- a restart ------------------------------------------------------------------------------
 
 
 def restart_rows() -> list[Row]:
     """1,000 clients come back to a server that was started again, whose turn is under way."""
     with tempfile.TemporaryDirectory() as folder:
-        with served(folder, tokens=_TOKENS, store=True) as old:
+        with served(folder, tokens=TOKENS, store=True) as old:
             session = old.session()
             with old.clients("follow", sessions=[session], count=SUBSCRIBERS, turns=2) as clients:
                 run_turn(old, session, Stream(deltas=10))

@@ -22,6 +22,8 @@ from benchmarks.control_server import Stream
 ROOT: Final = Path(__file__).resolve().parent.parent
 # In seconds; everything here takes less.
 _PATIENCE: Final = 300.0
+# Of each of them a server lets in 256 connections.
+TOKENS: Final = 48
 _PAGE: Final = os.sysconf("SC_PAGESIZE")
 
 

@@ -80,6 +80,11 @@ def kilobytes(value: float) -> str:
     return f"{value / 1024:.1f} KiB"
 
 
+def megabytes(value: float) -> str:
+    """Return a large size for a person."""
+    return f"{value / 1_000_000:.1f} MB"
+
+
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as one Markdown table, aligned."""
     cells = [COLUMNS, *(_cells(row) for row in rows)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, Protocol, cast, final
@@ -80,6 +80,7 @@ class ControlApi(Protocol):
     proofs: BrowserProofs
     limits: WireLimits
     failed_logins: RateLimit
+    pace: Callable[[], Awaitable[None]]
 
     @property
     def is_ready(self) -> bool:
@@ -307,7 +308,12 @@ class HttpApi:
             else:
                 await self._api.run_connection(websocket, login, self._peer)
 
-        return Upgrade(run=run, subprotocol=subprotocol, message_bytes=self._api.limits.message_bytes)
+        return Upgrade(
+            run=run,
+            subprotocol=subprotocol,
+            message_bytes=self._api.limits.message_bytes,
+            pace=self._api.pace,
+        )
 
     # -- credentials ---------------------------------------------------------------------------
 

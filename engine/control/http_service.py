@@ -37,6 +37,7 @@ class HttpService:
         proofs: of pages that sign in again.
         limits: of each connection.
         failed_logins: counts them by peer.
+        pace: waits for its turn to read on after what brought nothing, of all connections together.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class HttpService:
         self.proofs: BrowserProofs = BrowserProofs(server.credentials, now=server.now, random=secrets.token_bytes)
         self.limits: WireLimits = server.limits
         self.failed_logins: RateLimit = server.failed_logins
+        self.pace: Callable[[], Awaitable[None]] = server.share.refusals.wait
         self._server = server
         self._methods = methods
         self._sample_engine = sample_engine

@@ -49,14 +49,11 @@ from engine.control.service.audit_log import audit
 from engine.control.service.draining import ServerDrain
 from engine.control.service.metrics import Metrics
 from engine.control.subscription import SubscriptionShare
-from engine.control.time_slots import TimeSlots
 from engine.control.transport.message_transport import STALLED, MessageTransport
 from engine.core.ids import RequestId, SessionId
 from engine.core.version import __version__
 
 _FAILED_LOGINS_PER_SECOND: Final = 10
-# Of all clients together: about a tenth of a core.
-_REFUSALS_PER_SECOND: Final = 1_500
 MOST_OF_A_TOKEN: Final = 256
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
@@ -83,7 +80,7 @@ class ControlServer:
         failed_logins: counts them by peer.
         metrics: counts what clients do.
         clients: those that are connected.
-        share: what their subscriptions share.
+        share: what they and their subscriptions share.
         info: which server this is.
         draining: how it ends.
         load: whether there is memory for new work.
@@ -116,7 +113,6 @@ class ControlServer:
         self.load: ServerLoad = ServerLoad(self.clients, methods)
         self.share: SubscriptionShare = SubscriptionShare(self.metrics, self.now)
         self.draining: ServerDrain = ServerDrain(_Work(methods, self), self._announce_end, now=self.now)
-        self._refusals = TimeSlots(_REFUSALS_PER_SECOND)
         self._methods = methods
         self._number = 0
         self._presence = Presence(lambda: self.clients, self._announce_clients)
@@ -165,7 +161,7 @@ class ControlServer:
             connection_id=name,
             login=login,
             since=self.now(),
-            refusals=self._refusals,
+            refusals=self.share.refusals,
             peer=peer,
             kind=kind,
         )

@@ -27,6 +27,8 @@ _EVENTS: Final = "engine_control_events_total"
 # In a second, of all subscribers together; each takes about 0.1 ms.
 _LIVE_SENDS: Final = 2_500
 _DURABLE_SENDS: Final = 4_000
+# What is refused, of all clients together: about a fifth of a core.
+_REFUSALS: Final = 1_500
 # In one pass of the scheduler.
 _SENDS_OF_PASS: Final = 16
 
@@ -45,7 +47,7 @@ class NoteSink(Protocol):
 
 @attrs.frozen
 class SubscriptionShare:
-    """What all subscriptions of a server share.
+    """What all connections and subscriptions of a server share.
 
     Attributes:
         metrics: count what is sent.
@@ -54,6 +56,7 @@ class SubscriptionShare:
         live: when they send live events: a thousand subscribers of one turn get them every 0.4 s.
         durable: when they send events of the record: one wakes all subscribers at once.
         passes: how many send before others get their turn.
+        refusals: when connections read on after what was refused or brought nothing.
     """
 
     metrics: Metrics
@@ -62,6 +65,7 @@ class SubscriptionShare:
     live: TimeSlots = attrs.field(factory=partial(TimeSlots, _LIVE_SENDS))
     durable: TimeSlots = attrs.field(factory=partial(TimeSlots, _DURABLE_SENDS))
     passes: PassLimit = attrs.field(factory=partial(PassLimit, _SENDS_OF_PASS))
+    refusals: TimeSlots = attrs.field(factory=partial(TimeSlots, _REFUSALS))
 
 
 @final

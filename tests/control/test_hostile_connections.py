@@ -19,6 +19,7 @@ from engine.control.protocol.method_table import METHODS
 from engine.session.engine_options import PermissionOptions
 from tests.support.control_session import SCRIPT, ExampleSession
 from tests.support.raw_http import (
+    UPGRADE,
     exchange,
     parse_answer,
     raw_stream,
@@ -257,6 +258,27 @@ async def test_flood_of_messages_is_closed(tmp_path: Path, frozen: MockClock) ->
             await send('{"jsonrpc":"2.0","method":"tock","params":{"time":1}}')
         await read_close(stream, 4429)
         frozen.jump(5)
+
+
+async def test_frames_that_bring_nothing_are_read_slowly(tmp_path: Path) -> None:
+    """Without a credential: ten thousand fit into what is received at once, and kept everybody waiting."""
+    async with served(tmp_path) as server, raw_stream(server.port) as stream:
+        began = trio.current_time()
+        head = f"GET /v1/socket HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{UPGRADE}\r\n"
+        pong, close = (bytes([first, length, 0, 0, 0, 0]) for first, length in ((0x8A, 0x80), (0x88, 0x82)))
+        await stream.send_all(head.encode() + pong * 4000 + close + (1000).to_bytes(2))
+        await read_close(stream, 1000)
+        # Never sooner, however quick the machine is.
+        assert trio.current_time() - began > 0.5
+
+
+async def test_code_reaches_a_client_that_sends_on(tmp_path: Path) -> None:
+    """What it has sent after the fault is received: the connection would be reset otherwise, and the code lost."""
+    async with served(tmp_path) as server, raw_websocket(server) as (stream, _):
+        size = 3 << 20
+        await stream.send_all(b"\x81\xff" + size.to_bytes(8) + bytes(4) + b" " * size)
+        await read_close(stream, 1009)
+        assert not await stream.receive_some()
 
 
 @pytest.mark.parametrize(

@@ -65,11 +65,19 @@ class Stream:
 
 @attrs.frozen(kw_only=True)
 class Upgrade:
-    """The connection becomes a WebSocket, which *run* uses; it is closed after that."""
+    """The connection becomes a WebSocket, which *run* uses; it is closed after that.
+
+    Attributes:
+        run: uses it.
+        subprotocol: what is chosen of those that the client offers.
+        message_bytes: see `WebSocket`.
+        pace: see `WebSocket`.
+    """
 
     run: Callable[[WebSocket], Awaitable[None]]
     subprotocol: str | None = None
     message_bytes: int = 1024 * 1024
+    pace: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
 
 
 Answer = Response | Stream | Upgrade
@@ -163,7 +171,7 @@ class HttpConnection:
             answer = self._handler.refusal(error)
         if isinstance(answer, Upgrade):
             if websocket is not None:
-                websocket.message_bytes = answer.message_bytes
+                websocket.message_bytes, websocket.pace = answer.message_bytes, answer.pace
                 return answer
             answer = self._handler.refusal(BadRequest(426, "open a WebSocket here"))
         has_body = request.head.method != "HEAD"

@@ -7,6 +7,8 @@ side; no task and no queue for each connection; a limit on the fragments of a me
 
 from __future__ import annotations
 
+import math
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from io import StringIO
 from typing import Final, final
@@ -27,6 +29,14 @@ _RECEIVE_BYTES: Final = 64 * 1024
 _MOST_FRAGMENTS: Final = 1024
 # How long the other side may take to answer our close.
 _CLOSING: Final = 2.0
+# Frames that bring nothing, pings, pongs and small fragments: so many at once, and one in a second, are read at any speed.
+_FREE_FRAMES: Final = 20
+# Of those beyond that, every fourth waits: it takes a fifth of the time that a message takes.
+_PACED: Final = 4
+_SMALL_FRAGMENT: Final = 1024
+# What is dropped after a fault of the other side, until it is silent for so long.
+_MOST_DROPPED: Final = 4 * 1024 * 1024
+_SILENT: Final = 0.2
 
 
 @final
@@ -37,11 +47,14 @@ class WebSocket:
 
     Attributes:
         message_bytes: the longest message that it receives.
+        pace: awaited after a frame that brings nothing, where those come often: thousands of them fit into what is
+            received at once, and without a pause nothing else would run until all are read.
     """
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         """Make it of a stream, after the head of the request; `read_request`, then `accept` open it."""
         self.message_bytes = 1024 * 1024
+        self.pace: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self._stream = stream
         self._protocol = WSConnection(ConnectionType.SERVER)
         self._message_lock = SendLock()  # frames of two messages must not mix
@@ -49,6 +62,9 @@ class WebSocket:
         self._message = _Message()
         self._end: TransportClosed | None = None
         self._is_broken = False
+        # Frames that bring nothing; on Trio's clock, each moves the time on by a second.
+        self._idle_frames = 0
+        self._idle_until = -math.inf
 
     def read_request(self, head: bytes) -> tuple[str, ...]:
         """Take the request in *head*; return the subprotocols that the client offers.
@@ -106,6 +122,8 @@ class WebSocket:
         with trio.move_on_after(_CLOSING), suppress(TransportClosed):  # noqa: ASYNC912  # none where it is closed
             if self._protocol.state is ConnectionState.OPEN:
                 await self._send_event(CloseConnection(code=code, reason=_short(reason)))
+            if self._end is not None and self._protocol.state is ConnectionState.LOCAL_CLOSING:
+                await self._drop_rest()
             while self._protocol.state is ConnectionState.LOCAL_CLOSING:
                 await self.receive()
         self._end = self._end or TransportClosed(code, reason)
@@ -130,19 +148,31 @@ class WebSocket:
         match event:
             case TextMessage():
                 fault = self._message.add(event, self.message_bytes)
-                if fault is None:
-                    return self._message.take() if event.message_finished and event.frame_finished else None
-                await self._fail(fault)
+                if fault is not None:
+                    await self._fail(fault)
+                if event.message_finished and event.frame_finished:
+                    return self._message.take()
+                if event.frame_finished and len(event.data) < _SMALL_FRAGMENT:
+                    await self._slow_down()
             case BytesMessage():
                 await self._fail(TransportClosed(1003, "send text, not bytes"))
             case Ping():
                 with suppress(TransportClosed):
                     await self._send_event(event.response())
+                await self._slow_down()
             case CloseConnection():
                 await self._handle_close(event)
             case _:
-                pass  # a pong
+                await self._slow_down()  # a pong
         return None
+
+    async def _slow_down(self) -> None:
+        """Pause after a frame that brings nothing, if there were many. A checkpoint then."""
+        now = trio.current_time()
+        self._idle_until = min(max(self._idle_until, now), now + _FREE_FRAMES) + 1
+        self._idle_frames += 1
+        if self._idle_until > now + _FREE_FRAMES and self._idle_frames % _PACED == 0:
+            await self.pace()
 
     async def _handle_close(self, event: CloseConnection) -> None:
         reason = event.reason or ""
@@ -163,6 +193,20 @@ class WebSocket:
             await self._send_event(CloseConnection(code=end.code, reason=_short(end.reason)))
         self._end = end
         raise end
+
+    async def _drop_rest(self) -> None:
+        """Receive what the other side has sent before it knows of our close. A checkpoint.
+
+        Closing the stream with that unread would reset the connection, and the code would be lost on the way.
+        """
+        left = _MOST_DROPPED
+        while left > 0:
+            data = b""
+            with trio.move_on_after(_SILENT), suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                data = bytes(await self._stream.receive_some(_RECEIVE_BYTES))
+            if not data:
+                break
+            left -= len(data)
 
     async def _send_event(self, event: Event) -> None:
         """Send *event*. A checkpoint. Raises `TransportClosed`."""

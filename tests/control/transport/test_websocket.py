@@ -20,7 +20,7 @@ HEAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
 )
-CLOSE, PING = 8, 9
+CLOSE, PING, PONG = 8, 9, 10
 
 
 def frame(payload: bytes, opcode: int = 1, *, is_final: bool = True, is_masked: bool = True, rsv: int = 0) -> bytes:
@@ -148,6 +148,37 @@ async def test_pings_are_answered_between_fragments() -> None:
         await client.send(frame(b"a", is_final=False) + frame(b"x", PING) + frame(b"b", 0))
         assert await websocket.receive() == "ab"
         assert await client.frame() == (128 | 10, b"x")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(b"", PONG) * 1000,
+        frame(b"", PING) * 1000,
+        frame(b"", is_final=False) + frame(b"x", 0, is_final=False) * 999 + frame(b"", 0),
+    ],
+    ids=["pongs", "pings", "fragments"],
+)
+async def test_many_frames_that_bring_nothing_are_paced(data: bytes, autojump_clock: MockClock) -> None:
+    paused = 0
+
+    async def pace() -> None:
+        nonlocal paused
+        paused += 1
+        await trio.sleep(0.001)
+
+    async with raw_connection() as (client, websocket):
+        websocket.pace = pace
+        # A client that sends one now and then is never kept waiting.
+        for _ in range(40):
+            await client.send(frame(b"", PING) + frame(b"now"))
+            assert await websocket.receive() == "now"
+            await trio.sleep(1)
+        assert paused == 0
+        await client.send(data + frame(b"end"))
+        while await websocket.receive() != "end":
+            pass
+        assert paused > 230
 
 
 async def test_long_message_goes_in_frames() -> None:
