@@ -91,10 +91,12 @@ class StateCommands(ABC):
             diff = await self.diff_text()
             return CommandResult(copied=diff) if diff else printed("No file was changed.")
         answers = [m.text for m in self.state.transcript if isinstance(m, AssistantMessage) and m.text]
+        if not answers:
+            return printed("There is no answer to copy.")
         is_code = words[:1] == ["code"]
         number = _number(words[1:] if is_code else words)
         if is_code:
-            blocks = code_blocks(answers[-1]) if answers else []
+            blocks = code_blocks(answers[-1])
             if not 0 < number <= len(blocks):
                 return printed(f"The last answer has {len(blocks)} code {'block' if len(blocks) == 1 else 'blocks'}.")
             return CommandResult(copied=blocks[number - 1])

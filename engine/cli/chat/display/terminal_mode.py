@@ -6,6 +6,7 @@ Every way out restores it. What even `kill -9` leaves, the next prompt of a shel
 from __future__ import annotations
 
 import os
+import select
 import termios
 from collections.abc import Mapping
 from contextlib import suppress
@@ -17,6 +18,11 @@ import trio
 from engine.cli.chat.display.live_region import Reflow
 
 _READ_BYTES: Final = 1 << 20
+# Nobody types that much at once; and how often it is read on before other tasks get their turn.
+_BURST_BYTES: Final = 1_024
+_MAX_CHUNKS: Final = 32
+# The next piece of a paste comes faster; waiting for it here is cheaper than Trio's way around.
+_BURST_SECONDS: Final = 0.0005
 _PASTE_ON: Final = b"\x1b[?2004h"
 _PASTE_OFF: Final = b"\x1b[?2004l"
 # Reports of keys such as Shift+Enter: those of kitty's protocol that are ambiguous otherwise, and those of xterm.
@@ -106,11 +112,20 @@ class RawTerminal:
                 await trio.sleep(_IN_BACKGROUND)
                 continue
             try:
-                return os.read(self._fd, _READ_BYTES)
+                data = os.read(self._fd, _READ_BYTES)
             except BlockingIOError:
                 continue
             except OSError:  # the terminal is gone
                 return b""
+            return data if len(data) < _BURST_BYTES else data + self._rest_of_burst()
+
+    def _rest_of_burst(self) -> bytes:
+        """Return what else is there of a long paste: a terminal hands out some kilobytes at a time."""
+        chunks: list[bytes] = []
+        with suppress(OSError):  # there is no more now, or the terminal is gone: the next read reports that
+            while len(chunks) < _MAX_CHUNKS and select.select([self._fd], [], [], _BURST_SECONDS)[0]:
+                chunks.append(os.read(self._fd, _READ_BYTES))
+        return b"".join(chunks)
 
     def close(self) -> None:
         """Restore it and close it."""

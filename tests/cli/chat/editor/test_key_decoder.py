@@ -92,3 +92,10 @@ def test_paste_survives_any_split(text: str, data: st.DataObject) -> None:
 def test_any_bytes_are_decoded(chunks: list[bytes]) -> None:
     for event in decoded(*chunks):
         assert isinstance(event, (Key, TypedText, PastedText))
+
+
+def test_ten_megabytes_are_one_paste() -> None:
+    data = b"\x1b[200~" + b"line of a log\r" * 750_000 + b"\x1b[201~"
+    decoder = KeyDecoder()
+    events = [event for at in range(0, len(data), 4096) for event in decoder.feed(data[at : at + 4096], 0.0)]
+    assert events == [PastedText("line of a log\n" * 750_000)]
