@@ -26,6 +26,21 @@ def default_folder() -> Path:
     return user_state_path("engine", appauthor=False) / "chat"
 
 
+@attrs.frozen(kw_only=True)
+class DraftChanges:
+    """What a chat has to save.
+
+    Attributes:
+        draft: the draft; empty: there is none.
+        entries: what was sent since the last time.
+        session_id: the session, once it has a turn; empty before.
+    """
+
+    draft: str
+    entries: tuple[str, ...]
+    session_id: str
+
+
 @attrs.define(eq=False)
 class ChatDrafts:
     """The draft of one session, and the history of all.
@@ -50,6 +65,14 @@ class ChatDrafts:
                 return file.read(_MAX_DRAFT_BYTES).decode(errors="replace")
         except OSError:
             return ""
+
+    def update(self, changes: DraftChanges) -> None:
+        """Save what has changed."""
+        for entry in changes.entries:
+            self.add_entry(entry)
+        if changes.session_id:
+            self.move_to(changes.session_id)
+        self.save(changes.draft)
 
     def save(self, text: str) -> None:
         """Replace the draft; an empty one leaves no file."""

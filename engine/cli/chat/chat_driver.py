@@ -15,7 +15,7 @@ import trio
 
 from engine.cli.chat.attach_files import AttachedFile, attach_clipboard, attach_path
 from engine.cli.chat.chat_client import ChatClient, SendFailure, SessionEffect
-from engine.cli.chat.chat_drafts import ChatDrafts
+from engine.cli.chat.chat_drafts import ChatDrafts, DraftChanges
 from engine.cli.chat.command_result import CommandResult, CommandRunner, NextSession
 from engine.cli.chat.copy_text import copy_text
 from engine.cli.chat.external_editor import EditFailure, edit_text
@@ -83,6 +83,10 @@ class ChatDriver(ABC):
         self._effects, self._received = trio.open_memory_channel[do.Effect](inf)
         self._typed = trio.Event()
         self._saved_draft = ""
+        self._saved_session = parts.drafts.session_id
+        self._unsaved_entries: list[str] = []
+        # What the session has not been told yet.
+        self._unsent: list[do.Send] = []
         self._code: int | None = None
         self._failure: EngineError | None = None
         self._leaving = trio.CancelScope()
@@ -133,12 +137,16 @@ class ChatDriver(ABC):
                         inner.start_soon(self._watch_session, inner)
                         inner.start_soon(self._perform_all, inner)
                         inner.start_soon(self._save_drafts)
+                self._return_unsent()
                 await self._save_draft()
                 with trio.move_on_after(_DRAIN_SECONDS):
                     await self.finish()
                 nursery.cancel_scope.cancel(reason="the chat is over")
         finally:
             self.restore()
+            # Usually there is nothing left; after an error or a cancel, nothing can be awaited.
+            self._return_unsent()
+            self._save_draft_now()
         if self._failure is not None:
             raise self._failure
         return self._code or DONE
@@ -155,6 +163,8 @@ class ChatDriver(ABC):
             if isinstance(effect, do.Print):
                 self.print_lines(effect.lines)
             else:
+                if isinstance(effect, (do.SendPrompt, do.SendSteer, do.SendQueued)):
+                    self._unsent.append(effect)
                 self._effects.send_nowait(effect)
         self.note_change()
 
@@ -235,11 +245,17 @@ class ChatDriver(ABC):
         try:
             await self._client.perform(effect)
         except RequestNotFound:
-            return  # it was answered elsewhere a moment ago
+            pass  # it was answered elsewhere a moment ago
         except EngineError as error:
             removed = error.removed if isinstance(error, SendFailure) else ()
             failure = do.EffectFailure(effect, str(error), isinstance(error, TurnOver), removed)
             self.apply(self._machine.handle_failure(failure))
+        self._unsent = [each for each in self._unsent if each is not effect]
+
+    def _return_unsent(self) -> None:
+        """Put what the session does not have back into the draft: the chat is over. Not a checkpoint."""
+        unsent, self._unsent = self._unsent, []
+        self.apply(self._machine.end(unsent, {item.input_id for item in self._client.state.inbox}))
 
     async def _run_command(self, effect: do.RunCommand, nursery: trio.Nursery) -> None:
         if effect.name == "redraw":
@@ -344,11 +360,27 @@ class ChatDriver(ABC):
 
     async def _save_draft(self) -> None:
         """Save the draft and what was sent since the last time. A checkpoint if there is anything new."""
-        for entry in self._machine.composer.history.take_new():
-            await to_thread(self._drafts.add_entry, entry)
-        if self._client.state.turns:
-            self._drafts.move_to(self._client.state.session_id)
+        changes = self._draft_changes()
+        if changes is not None:
+            await to_thread(self._drafts.update, changes)
+            self._note_saved(changes)
+
+    def _save_draft_now(self) -> None:
+        """Do the same at once. It blocks."""
+        changes = self._draft_changes()
+        if changes is not None:
+            self._drafts.update(changes)
+            self._note_saved(changes)
+
+    def _draft_changes(self) -> DraftChanges | None:
+        """Return what has to be saved; None: nothing."""
+        self._unsaved_entries += self._machine.composer.history.take_new()
+        session_id = self._client.state.session_id if self._client.state.turns else ""
         draft = self._machine.draft
-        if draft != self._saved_draft:
-            await to_thread(self._drafts.save, draft)
-            self._saved_draft = draft
+        if draft == self._saved_draft and not self._unsaved_entries and session_id == self._saved_session:
+            return None
+        return DraftChanges(draft=draft, entries=tuple(self._unsaved_entries), session_id=session_id)
+
+    def _note_saved(self, changes: DraftChanges) -> None:
+        self._saved_draft, self._saved_session = changes.draft, changes.session_id
+        del self._unsaved_entries[: len(changes.entries)]

@@ -8,7 +8,7 @@ from typing import final
 import trio
 
 from engine.cli.chat.chat_client import SessionEffect, give_answer
-from engine.cli.chat.machine.chat_events import ChatEvent
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
 from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
 from engine.cli.chat.message_files import LoadedMessage, load_message
 from engine.cli.turn.turn_summary import Tally
@@ -54,17 +54,26 @@ class LocalClient:
                 open_questions=self.session.open_questions,
             )
         )
-        async for event in cursor:
-            if not isinstance(event, Resync):
-                self.tally.feed(event)
-            deliver(event)
+        try:
+            async for event in cursor:
+                self._deliver(event, deliver)
+        finally:
+            # What has happened until now: a message that was just taken back is only in such an event.
+            while (last := cursor.try_next()) is not None:
+                self._deliver(last, deliver)
+
+    def _deliver(self, event: ChatEvent, deliver: Callable[[ChatEvent], None]) -> None:
+        if not isinstance(event, (Resync, ChatRemark)):
+            self.tally.feed(event)
+        deliver(event)
 
     async def perform(self, effect: SessionEffect) -> None:
-        """Do what the user wants of the session. Always a checkpoint, after it. Raises `EngineError`."""
-        try:
-            await self._perform(effect)
-        finally:
-            await trio.lowlevel.checkpoint()  # noqa: ASYNC102  # nothing is left to do if it is cancelled
+        """Do what the user wants of the session. Always a checkpoint, before it: if cancelled, no message was sent.
+
+        Raises `EngineError`.
+        """
+        await trio.lowlevel.checkpoint()
+        await self._perform(effect)
 
     async def idle(self) -> None:
         """Wait until no turn runs, or one waits for an answer. Always a checkpoint."""

@@ -6,7 +6,7 @@ the state that it holds; a driver carries out its effects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import attrs
 
@@ -22,6 +22,7 @@ from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_command_line
+from engine.core.ids import InputId
 
 
 @attrs.define(eq=False)
@@ -78,6 +79,20 @@ class ChatMachine(ChatContents):
         elif isinstance(effect, (do.SendPrompt, do.SendSteer, do.SendQueued)):
             return self._sender.fail(effect, failure)
         return [self.note(failure.message)]
+
+    def end(self, unsent: Iterable[do.Send], inbox: Collection[InputId]) -> list[do.Effect]:
+        """Put what the session does not have back into the draft, as the chat is over.
+
+        Args:
+            unsent: what has not been done.
+            inbox: the messages that wait in the session.
+        """
+        effects: list[do.Effect] = []
+        for effect in unsent:
+            effects += self._sender.fail(effect, do.EffectFailure(effect, "the chat is over. It is in the draft"))
+        for message in self.outbox.end_returns(inbox):
+            self._sender.put_back(message)
+        return effects
 
     def begin_shell(self, command: str, remark: str, now: float) -> list[do.Effect]:
         """Handle that a command of the user's begins; *now* is in seconds since the epoch."""

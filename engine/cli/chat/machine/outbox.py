@@ -7,7 +7,7 @@ prompt; each is in that prompt from then on, unless it is delivered before the s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Literal, TypeAlias
 
 import attrs
@@ -113,6 +113,13 @@ class Outbox:
         """Return the message that was sent last, if it can be taken back."""
         movable = [message for message in self._messages.values() if message.state != "sending" and message.is_own]
         return movable[-1] if movable else None
+
+    def end_returns(self, inbox: Collection[InputId]) -> list[OutgoingMessage]:
+        """Remove and return the messages that were being taken back and are not in the session's *inbox* any more."""
+        gone = [each for each in self._messages.values() if each.is_returning and each.input_id not in inbox]
+        for message in gone:
+            del self._messages[message.input_id]
+        return gone
 
     def begin_return(self, input_id: InputId) -> None:
         """Note that a waiting message is being taken back."""
