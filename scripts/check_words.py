@@ -1,11 +1,11 @@
-"""Refuse the words that this project used to have of its own: in identifiers, and in messages.
+"""Refuse the words that this project used to have of its own: in identifiers, in messages, and in pages of documentation.
 
     python scripts/check_words.py            what is wrong, and exit with 1; nothing otherwise
     python scripts/check_words.py --figures  how many each folder has
 
 A name says what a thing is or does, in the words of the field: `resolve_model`, `token_counter`; no participle (`told`,
 `given`), no preposition (`beside`), no figure of speech (`desk`). Some of these words stand for something in other
-names (`path_given` is not `default_path`), so a folder may have a few of them in its names; messages may have none.
+names (`path_given` is not `default_path`), so a folder may have a few of them in its names; messages and pages may have none.
 """
 
 import ast
@@ -38,6 +38,13 @@ UNFINISHED_MESSAGES: dict[str, int] = {}
 
 # Words in messages, which users and models read.
 IN_MESSAGES = frozenset({"anew", "begun", "beside", "nobody", "somebody", "thereby", "told", "wanted", "whoever"})
+
+# Words and phrases in pages; decisions and measurements are notes of developers, and may have them.
+IN_PAGES = re.compile(
+    rf"\b({'|'.join(sorted(IN_MESSAGES))}|meanwhile|go(?:es)? on|gone on|stands? (?:in|at|for|under|there|still))\b",
+    flags=re.IGNORECASE,
+)
+NOTES = frozenset({"docs/benchmarks.md", "docs/changelog.md"})
 
 # A list of words that users say.
 DATA = Path("compaction/user_rules.py")
@@ -133,6 +140,24 @@ def messages_in(path: Path, text: str) -> Iterator[Finding]:
             yield Finding(path, node.lineno, hit, repr(node.value)[:80])
 
 
+def in_page(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the line and the word or phrase of each finding in the prose of a page: neither blocks of code, nor code."""
+    prose = re.sub(r"^ *```.*?^ *```$", lambda block: "\n" * block[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"`[^`\n]*`", "", prose)
+    for match in IN_PAGES.finditer(prose):
+        yield prose.count("\n", 0, match.start()) + 1, match[0]
+
+
+def in_pages() -> Iterator[str]:
+    """Yield what is wrong in the pages that users read."""
+    repository = ENGINE.parent
+    for page in sorted([*repository.glob("*.md"), *(repository / "docs").rglob("*.md")]):
+        name = page.relative_to(repository).as_posix()
+        if name not in NOTES and not name.startswith(("CHANGELOG", "docs/design/")):
+            for line, word in in_page(page.read_text(encoding="utf-8")):
+                yield f"{name}:{line}: {word!r}"
+
+
 def _docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
     """Yield docstrings, those of fields included: every string that stands alone."""
     for node in ast.walk(tree):
@@ -173,6 +198,9 @@ def main() -> int:
         if len(folder.messages) > UNFINISHED_MESSAGES.get(name, 0):
             failed = True
             print(*folder.messages, sep="\n")
+    for finding in in_pages():
+        failed = True
+        print(finding)
     if failed:
         print("Say it in the words of the field: see CONTRIBUTING.md, and scripts/check_words.py for the list.")
     return int(failed)

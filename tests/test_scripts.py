@@ -30,6 +30,15 @@ def test_messages_are_checked_and_docstrings_are_not() -> None:
     assert [finding.line for finding in check_words.messages_in(HERE, text)] == [4]
 
 
+def test_pages_are_checked_and_code_in_them_is_not() -> None:
+    page = "# Nobody\n\n`told` it\n\n```text\nnobody\n```\n\nIt goes\non; meanwhile it\ngoes on.\n"
+    assert list(check_words.in_page(page)) == [(1, "Nobody"), (10, "meanwhile"), (11, "goes on")]
+
+
+def test_pages_have_no_private_words() -> None:
+    assert list(check_words.in_pages()) == []
+
+
 def test_code_lines_are_counted_without_comments_and_docstrings() -> None:
     assert check_words.code_lines('"""A docstring\n\nof three lines."""\n\n# why\nx = [\n    1,\n]\n') == 3
 
