@@ -16,7 +16,7 @@ INTRODUCTION = """\
 `man engine` and `man engine-run` hold the same where the package has installed its man pages. `engine completion` prints a
 completion script for bash, zsh or fish.
 
-Flags can't be abbreviated. They may stand in front of a subcommand's name: they belong to the subcommand. `--flag=VALUE`
+Flags can't be abbreviated. They may be in front of a subcommand's name: they belong to the subcommand. `--flag=VALUE`
 is `--flag VALUE`. After `--`, words that begin with a dash are arguments. `engine --version --json` is for programs.
 
 | command | what it does |

@@ -121,7 +121,7 @@ class Client:
     Attributes:
         name: what other clients are shown.
         instance: tells the server that connections are of the same client.
-        healed: how often a watched session differed from the server's, and was taken anew. It should be 0.
+        healed: how often a watched session differed from the server's, and was taken again. It should be 0.
         unknown_events: how many events of a newer server this client could not read.
         has_new_server: the server was started since the connection before this one.
         draining_until: when the server is going to end, in seconds since the epoch; None: it is not.
@@ -311,7 +311,7 @@ class Client:
         return self.session(created.row.id)
 
     def session(self, session_id: str) -> RemoteSession:
-        """Return a handle to a session. Not a checkpoint: nobody is asked whether it exists."""
+        """Return a handle to a session. Not a checkpoint: the server is not asked whether it exists."""
         return RemoteSession(self, SessionId(session_id))
 
     async def list(

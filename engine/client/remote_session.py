@@ -108,12 +108,12 @@ class RemoteSession:
         return cast("tu.QueueResult", await self._client.send("queue", params)).input_id
 
     async def resume(self, *, key: str | None = None) -> RemoteTurn:
-        """Go on with the parked turn. A checkpoint; if cancelled, it may go on. Raises `NothingParked`."""
+        """Continue the parked turn. A checkpoint; if cancelled, it may continue. Raises `NothingParked`."""
         params = tu.ResumeParams(session_id=self.id, key=key or new_key())
         return self.turn(cast("tu.ResumeResult", await self._client.send("resume", params)).turn_id)
 
     def turn(self, turn_id: str) -> RemoteTurn:
-        """Return a handle to one of its turns, whoever has started it. Not a checkpoint."""
+        """Return a handle to one of its turns, also one that another client has started. Not a checkpoint."""
         return RemoteTurn(self._client, self.id, TurnId(turn_id))
 
     # -- answers -------------------------------------------------------------------------------

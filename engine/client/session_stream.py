@@ -49,11 +49,11 @@ _NOWHERE: Final = ""
 class SessionStream:
     """A stream of what happens in a session: `async with session.watch() as stream: async for item in stream: …`.
 
-    After a lost connection it goes on where it was, by itself: no event is missed, and none comes twice. One that is not
+    After a lost connection it continues where it was, by itself: no event is missed, and none comes twice. One that is not
     iterated over costs nothing: what it misses comes merged. Made by `RemoteSession.watch`.
 
     Attributes:
-        position: where another stream can go on (`watch(after=…)`): after the last item, or before those items of one
+        position: where another stream can continue (`watch(after=…)`): after the last item, or before those items of one
             message of the server that have been yielded, if there are more of them.
     """
 

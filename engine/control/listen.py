@@ -104,15 +104,15 @@ class ServeOptions:
         tls: the certificate; required for an address that other machines can reach, unless `plain` is set. `TlsFiles` can be
             read again while it serves.
         plain: listen there without encryption all the same: anybody who sees the traffic has the token.
-        sockets: the names (`http`, `control`) and descriptors of sockets that somebody else has opened.
+        sockets: the names (`http`, `control`) and descriptors of sockets that another program has opened.
         takes_over: take the sockets of the server that runs in the folder, if there is one.
         store: what the file in the folder says of the store; by default what the engine was opened with.
-        drain_seconds: how long turns may go on here once a successor has taken the sockets.
+        drain_seconds: how long turns may continue here once a successor has taken the sockets.
         exit_idle: drain after so many seconds without a client and without a turn; None: never.
         connections: how many connections there may be.
         token_connections: how many of them may use the same token.
         memory: of how many bytes the process should use at most; None: as many as it likes.
-        notifier: a command line for bash, run for each question that waits while nobody is connected who could answer.
+        notifier: a command line for bash, run for each question that waits while no client is connected that could answer.
     """
 
     host: str = "127.0.0.1"

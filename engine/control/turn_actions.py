@@ -154,7 +154,7 @@ class TurnActions:
         raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")
 
     async def resume(self, params: tu.ResumeParams, by: str = "") -> tu.ResumeResult:
-        """Go on: with a parked turn, after a crash with a new one, or with queued input. A checkpoint."""
+        """Continue: with a parked turn, after a crash with a new one, or with queued input. A checkpoint."""
         session = await self._engine.open_session(params.session_id)
         state, input_id = session.state, InputId(params.key)
         if _seq_of(session, input_id) or _is_crashed(state):

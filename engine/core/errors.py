@@ -310,7 +310,7 @@ class AlreadyAnswered(RequestNotFound):
 
     Attributes:
         answer: the answer that counts, or why there is none: as in the event that settled the question.
-        by: the client that answered, as its host names it; empty: the host itself, a rule, or nobody.
+        by: the client that answered, as its host names it; empty: the host itself, a rule, or no one.
         seq: the number of that event.
     """
 

@@ -180,7 +180,7 @@ class Cursor:
 
     @enable_ki_protection
     def snapshot(self) -> Resync:
-        """Return the session and its open sub-agents as they are now, and go on from there. Not a checkpoint.
+        """Return the session and its open sub-agents as they are now, and continue from there. Not a checkpoint.
 
         What it would have returned before that is skipped. It takes as long for a long history as for a short one.
         """
@@ -203,7 +203,7 @@ class Cursor:
 
     @property
     def position(self) -> Position:
-        """Where it is, to go on from in another cursor of the same session."""
+        """Where it is, to continue from in another cursor of the same session."""
         return Position(
             session_id=self.journal.session_id,
             epoch=self.journal._store.epoch,

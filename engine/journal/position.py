@@ -25,7 +25,7 @@ _CHECKSUM_BYTES: Final = 4
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Position(Value):
-    """Where a cursor is: enough to go on from there later, in another cursor.
+    """Where a cursor is: enough to continue from there later, in another cursor.
 
     Attributes:
         epoch: the life of the store in which it holds.

@@ -35,7 +35,7 @@ class Always(Value):
 
 @attrs.frozen(eq=False, repr=False)
 class Reject(Value):
-    """Refuse this call. Without feedback the turn ends; with it, the model reads the feedback and goes on."""
+    """Refuse this call. Without feedback the turn ends; with it, the model reads the feedback and continues."""
 
     feedback: str = ""
 

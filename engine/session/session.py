@@ -163,7 +163,7 @@ class Session:
     ) -> TurnResult | StructuredResult[T]:
         """Run a turn to its end and return its result. Always a checkpoint.
 
-        There is no user to answer questions, so calls that would need one are denied, and the model is told why. If
+        There is no user to answer questions, so calls that would need one are denied, and the model reads why. If
         cancelled, the turn is settled and saved first.
         With *output*, an attrs class, the answer must fit it.
         """

@@ -101,7 +101,7 @@ class FaultProxy:
         self._open = trio.Event()
 
     def resume(self) -> None:
-        """Go on after `stall`. Not a checkpoint."""
+        """Continue after `stall`. Not a checkpoint."""
         self._open.set()
 
     async def _handle(self, client: trio.SocketStream) -> None:

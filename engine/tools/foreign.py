@@ -105,7 +105,7 @@ def foreign_tool(
         schema: of the arguments: JSON Schema as text, or one that was parsed before, in a thread if there are many.
         description: the server's words. Invisible characters are removed, and what is longer than 2,000 characters.
         kind: the first part of its right.
-        claims_read_only: the server says that it changes nothing. Nobody relies on it: the question mentions it.
+        claims_read_only: the server says that it changes nothing. Nothing relies on it: the question mentions it.
         is_safe: a call may run in parallel with other safe calls.
         is_eager: it is offered in full also where there are many foreign tools.
         timeout: seconds until a call is aborted; None: no limit.

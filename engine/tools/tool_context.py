@@ -144,7 +144,7 @@ class ToolContext:
             example because a host calls the tool itself.
         answered: the rule that asked about this call and was answered with yes; empty: none asked.
         secrets: the variables that processes of tools do not get.
-        confinement: what the body must run in a box for, since nobody was asked: see `Judgement`; empty: it need not.
+        confinement: what the body must run in a box for, since no user was asked: see `Judgement`; empty: it need not.
     """
 
     session_id: SessionId

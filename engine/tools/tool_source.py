@@ -61,7 +61,7 @@ class ToolSource(Protocol):
     async def ready(self, scope: SourceScope) -> None:
         """Wait for what the first turn of a session in this engine should not begin without; return at once otherwise.
 
-        Cancelled with the turn, and after 30 seconds at the latest. What it raises is reported, and the turn goes on.
+        Cancelled with the turn, and after 30 seconds at the latest. What it raises is reported, and the turn continues.
         """
         ...
 

@@ -47,6 +47,6 @@ CHAT: Final = CommandSpec(
     exit_codes=MEANINGS,
     examples=(
         ("chat", "talk to the agent in this folder"),
-        ("chat --continue", "go on where you stopped"),
+        ("chat --continue", "continue where you stopped"),
     ),
 )

@@ -94,7 +94,7 @@ _LIFE: Final = FlagGroup(
         Flag(
             names=("--drain",),
             value="SECONDS",
-            help="let turns go on for so long when the server ends",
+            help="let turns continue for so long when the server ends",
             parse=seconds_or_none,
             default=10.0,
             default_text="10",
@@ -224,7 +224,7 @@ SERVE: Final = CommandSpec(
         MODEL_FLAGS,
     ),
     notes=(
-        "SIGTERM or Ctrl-C ends it: turns may go on for --drain seconds, then they are stopped and saved; a second one stops "
+        "SIGTERM or Ctrl-C ends it: turns may continue for --drain seconds, then they are stopped and saved; a second one stops "
         "them at once. SIGHUP reads the certificate again.",
     ),
     exit_codes={
@@ -243,7 +243,7 @@ ATTACH: Final = CommandSpec(
     name="attach",
     help=summary("attach"),
     description="Watch a session of a server, answer its questions, and talk to it: a line that you type is a prompt, or goes to "
-    "the running turn. Ctrl-C detaches; the turn goes on.",
+    "the running turn. Ctrl-C detaches; the turn continues.",
     run="engine.cli.chat.attach:main",
     arguments=(
         Argument(

@@ -72,7 +72,7 @@ class PermissionReplyParams(RequestParams):
         offer: with "always", the index of the offer; the first is the narrowest.
         scope: with "always", how far it reaches.
         seconds: with "always", for how long; None: as long as the scope.
-        feedback: with "reject", for the model, which then goes on; empty: the turn ends.
+        feedback: with "reject", for the model, which then continues; empty: the turn ends.
     """
 
     answer: Literal["once", "always", "reject"]

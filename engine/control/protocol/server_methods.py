@@ -41,7 +41,7 @@ class ServerDrainParams(Params):
     """How to end the server.
 
     Attributes:
-        seconds: how long running turns may go on.
+        seconds: how long running turns may continue.
         reason: shown to clients.
     """
 

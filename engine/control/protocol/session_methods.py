@@ -55,7 +55,7 @@ class ClientRow:
         name: what it calls itself.
         role: what it may do.
         since: when it connected.
-        attending: the ids of the questions that somebody looks at there.
+        attending: the ids of the questions that a user looks at there.
     """
 
     client_id: str

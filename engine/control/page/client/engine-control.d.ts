@@ -426,7 +426,7 @@ export interface ClientRow {
   role: "read" | "answer" | "full";
   /** when it connected. */
   since: Float;
-  /** the ids of the questions that somebody looks at there. */
+  /** the ids of the questions that a user looks at there. */
   attending: string[];
 }
 
@@ -1249,7 +1249,7 @@ export interface PermissionReplyParams {
   scope?: "turn" | "session" | "project";
   /** with "always", for how long; None: as long as the scope. */
   seconds?: Float | null;
-  /** with "reject", for the model, which then goes on; empty: the turn ends. */
+  /** with "reject", for the model, which then continues; empty: the turn ends. */
   feedback?: string;
 }
 
@@ -1781,7 +1781,7 @@ export interface SeqResult {
 
 /** How to end the server. */
 export interface ServerDrainParams {
-  /** how long running turns may go on. */
+  /** how long running turns may continue. */
   seconds?: Float;
   /** shown to clients. */
   reason?: string;
