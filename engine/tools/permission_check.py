@@ -19,6 +19,7 @@ from engine.core.hooks import PermissionDecision, PermissionRequested, ToolDecis
 from engine.core.messages import Settlement
 from engine.core.permission_types import Confinement, Judgement, Opinion, PermissionQuery
 from engine.core.value_base import Value
+from engine.files.globs import escaped
 from engine.tools.call_port import CallPort
 from engine.tools.call_values import Need, check_need
 from engine.tools.hook_runner import Hook, in_groups, name_of
@@ -267,11 +268,16 @@ def _denied(text: str) -> Settlement:
 def _denied_unattended(call: JudgedCall, text: str) -> Settlement:
     """Return a denial for want of a user, with what a rule would have to allow."""
     offer = call.query.offers[0].rights if call.query.offers else ()
+    # "Always" offers what a call does, but not that it leaves the project: a rule has to allow both.
+    outside = [right for right in call.judgement.missing_rights if right.permission == "outside"] if offer else []
     facts = {
         "denied": "unattended",
         "permission": call.need.permission,
         "patterns": call.need.patterns,
-        "offer": [(right.permission, right.pattern) for right in offer],
+        "offer": [
+            *((right.permission, right.pattern) for right in offer),
+            *((right.permission, escaped(right.pattern)) for right in outside),
+        ],
     }
     return Settlement(status="denied", text=text, metadata=json.dumps(facts))
 

@@ -54,6 +54,27 @@ def test_advice_of_a_stopped_run_continues_it(quick: Quick, task: str, flags: tu
     assert (record["session_id"], record["steps"] > 0 or again.code == 4) == (session, True)
 
 
+@pytest.mark.parametrize(
+    ("command", "is_analysed"),
+    [
+        ("rm -f ../elsewhere; echo $(date)", True),
+        ("cat ../elsewhere", True),
+        ("touch 'a * [b] name'", True),
+        ("python3 -c 'print(1)'", False),
+    ],
+)
+def test_denied_call_names_what_allows_it(quick: Quick, tmp_path: Path, command: str, is_analysed: bool) -> None:
+    (tmp_path.parent / "elsewhere").write_text("x")
+    denied = json.loads(quick("run", f"bash {command}", "--output", "json").stdout)["denied"]
+    flags = [call["allow_with"] for call in denied]
+    assert len(flags) == 1
+    if not is_analysed:
+        assert flags == [None]
+        return
+    again = quick("run", f"bash {command}", "--output", "json", *shlex.split(flags[0]))
+    assert (again.code, json.loads(again.stdout)["denied"]) == (0, [])
+
+
 def test_session_in_another_directory_is_named(quick: Quick, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     stopped = quick("run", "work 3", "--yes", "--max-steps", "2", "--cwd", "other", "--store", "s.db")

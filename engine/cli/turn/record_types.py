@@ -92,7 +92,7 @@ class DeniedCall:
         permission: what it needed; null: unknown.
         pattern: for what, such as a path; null: unknown.
         why: "unattended": there was no user to ask; else the reason in words.
-        allow_with: flags that would have allowed it; null: none can.
+        allow_with: flags that would have allowed it; null: none are advised, since what it does can't be analysed.
     """
 
     call_id: str
