@@ -263,7 +263,6 @@ class HttpApi:
         """Exchange the ticket of a link, or the proof of a page that had one, for a key."""
         if request.head.path == "/v1/challenge":
             return _json(200, {"challenge": self._api.proofs.challenge()})
-        self._check_rate()
         fields, origin = _login_fields(request.body), request.head.fields.get("origin")
         if "ticket" not in fields:
             return self._log_in_again(fields, origin)
@@ -284,7 +283,13 @@ class HttpApi:
         return _json(200, {"key": self._api.credentials.new_key(proven.login, proven.seconds), "proof": proven.proof})
 
     def _failed_login(self, reason: str) -> BadRequest:
-        """Count a failed login; return the refusal."""
+        """Count a failed login; return the refusal.
+
+        Never of a good credential, however many have failed: any user of this machine, and on some browsers any page,
+        could lock out the others by that.
+        """
+        if self._api.failed_logins.is_over(self._peer):
+            return BadRequest(429, _TOO_MANY_LOGINS)
         self._api.failed_logins.add(self._peer)
         return BadRequest(401, reason)
 
@@ -319,13 +324,13 @@ class HttpApi:
 
     def _socket_login(self, head: RequestHead, offered: list[str]) -> tuple[Login | None, tuple[int, str] | None]:
         """Return what a WebSocket's request gives, and how it is closed if it is refused; neither: `hello` brings a ticket."""
-        if self._api.failed_logins.is_over(self._peer):
-            return None, (TOO_FAST, _TOO_MANY_LOGINS)
         tickets = [name.removeprefix(_TICKET) for name in offered if name.startswith(_TICKET)]
         if not tickets and "authorization" not in head.fields:
             return None, None
         login = self._api.credentials.use_socket_ticket(tickets[0]) if tickets else self._bearer(head)
         if login is None:
+            if self._api.failed_logins.is_over(self._peer):
+                return None, (TOO_FAST, _TOO_MANY_LOGINS)
             self._api.failed_logins.add(self._peer)
             self._api.note_refusal("token")
             return None, (BAD_TOKEN, "the token or ticket is not valid")
@@ -334,7 +339,6 @@ class HttpApi:
         return login, None
 
     def _login(self, head: RequestHead) -> Login:
-        self._check_rate()
         login = self._bearer(head)
         if login is None:
             raise self._failed_login("send a valid token: Authorization: Bearer TOKEN")
@@ -343,10 +347,6 @@ class HttpApi:
     def _bearer(self, head: RequestHead) -> Login | None:
         scheme, _, secret = head.fields.get("authorization", "").partition(" ")
         return self._api.credentials.log_in(secret.strip()) if scheme.lower() == "bearer" else None
-
-    def _check_rate(self) -> None:
-        if self._api.failed_logins.is_over(self._peer):
-            raise BadRequest(429, _TOO_MANY_LOGINS)
 
 
 def _http_answer(document: Mapping[str, Json]) -> Response:

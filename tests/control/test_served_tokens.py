@@ -84,21 +84,26 @@ async def test_failed_logins_are_limited(tmp_path: Path, frozen: MockClock) -> N
         wrong = {"authorization": "Bearer wrong"}
         statuses = [(await http.get("/v1/status", headers=wrong)).status_code for _ in range(12)]
         assert statuses == [401] * 10 + [429] * 2
-        # Also with a good one, and a page learns it by the code.
-        refused = await http.get("/v1/status")
-        assert (refused.status_code, refused.headers["retry-after"], refused.json()["kind"]) == (
-            429,
-            "1",
-            "rate_limited",
-        )
+        refused = await http.get("/v1/status", headers=wrong)
+        assert (refused.headers["retry-after"], refused.json()["kind"]) == ("1", "rate_limited")
+        # A page learns it by the code.
         async with server.websocket(protocols=["engine.v1", "engine.ticket.wrong"]) as (_, connection):
             assert await close_code(connection) == 4429
-        frozen.jump(1)
+        # Who has a good one is let in: others must not be able to lock its owner out.
         assert (await http.get("/v1/status")).status_code == 200
+        async with server.websocket(token=server.at.token) as (client, _):
+            await client.hello()
+        link = server.at.link()
+        assert link is not None
+        signed_in = await http.post("/v1/login", json={"ticket": link.partition("#k=")[2]})
+        assert signed_in.status_code == 200
+        frozen.jump(1)
+        assert (await http.get("/v1/status", headers=wrong)).status_code == 401
+        frozen.jump(1)
         for _ in range(10):
             async with server.websocket() as (client, connection):
                 assert "error" in await client.call("hello", **HELLO, ticket="wrong")
-        assert (await http.get("/v1/status")).status_code == 429
+        assert (await http.get("/v1/status", headers=wrong)).status_code == 429
         frozen.jump(1)
 
 

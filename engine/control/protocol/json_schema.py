@@ -68,6 +68,7 @@ def protocol_schema() -> Node:
     }
 
 
+@functools.cache
 def schema_text() -> str:
     """Return the schema as it is packaged and served."""
     return to_json_text(protocol_schema()) + "\n"
