@@ -6,7 +6,7 @@ Waiting for a line is then waiting for a descriptor, which a cancel ends at once
 (A thread in `readline` would outlive the turn, and steal the shell's next line.)
 
 The terminal edits the line, and its mode is changed for the blink of an eye only
-(`look`): a process that is killed leaves it as it was.
+(`look`), or while the rest of a line is edited that was taken from it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ import os
 import sys
 import termios
 from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -30,6 +31,8 @@ _MARK_PASTES: Final = b"\x1b[?2004h"
 _MARK_NO_PASTES: Final = b"\x1b[?2004l"
 # The terminals that mark pastes now.
 _MARKING: Final = set[int]()
+# The modes of terminals that send every key now.
+_BY_KEY: Final = dict[int, list[int | list[bytes | int]]]()
 # The indices in what `termios.tcgetattr` returns.
 _LOCAL_FLAGS: Final = 3
 _CONTROL_CHARS: Final = 6
@@ -48,6 +51,45 @@ def restore_terminals() -> None:
     for fd in _MARKING:
         with suppress(OSError):
             os.write(fd, _MARK_NO_PASTES)
+    for fd, mode in _BY_KEY.items():
+        with suppress(OSError, termios.error):
+            termios.tcsetattr(fd, termios.TCSANOW, mode)
+
+
+class LineOfKeys(Protocol):
+    """A line that was completed key by key."""
+
+    @property
+    def text(self) -> str:
+        """The line."""
+        ...
+
+    @property
+    def is_pasted(self) -> bool:
+        """Whether a part of it was pasted."""
+        ...
+
+
+class LineEditor(Protocol):
+    """Edits a line key by key."""
+
+    @property
+    def text(self) -> str:
+        """The line so far."""
+        ...
+
+    @property
+    def needs_redraw(self) -> bool:
+        """Whether the screen does not show it as it is."""
+        ...
+
+    def begin(self, text: str) -> None:
+        """Go on with *text*."""
+        ...
+
+    def feed(self, data: bytes, now: float) -> Sequence[LineOfKeys]:
+        """Take keys; return the lines that they complete."""
+        ...
 
 
 @attrs.frozen(kw_only=True)
@@ -67,9 +109,20 @@ class TypedLine:
 
 @attrs.define(eq=False)
 class Keyboard:
-    """A terminal to read lines from, edited by the terminal itself."""
+    """A terminal to read lines from, edited by the terminal itself.
+
+    What `look` has taken from the terminal is edited by `editor` until that line is sent: the terminal's own keys no longer
+    reach it.
+
+    Attributes:
+        editor: that editor; None: what was taken can't be edited.
+        on_edit: called when the line must be drawn anew.
+    """
 
     _fd: int
+    editor: LineEditor | None = attrs.field(default=None, init=False)
+    on_edit: Callable[[], None] = attrs.field(default=lambda: None, init=False)
+    _is_editing: bool = attrs.field(default=False, init=False)
     _lines: deque[TypedLine] = attrs.field(factory=deque[TypedLine], init=False)
     # The beginning of a line.
     _rest: bytes = attrs.field(default=b"", init=False)
@@ -112,10 +165,13 @@ class Keyboard:
         """Return the beginning of a line that is being typed, and note which lines came before now. Not a checkpoint.
 
         The terminal keeps such a beginning to itself until Enter is pressed, so it is taken from there: it is a part of the
-        next line, but the terminal's own keys no longer erase it.
+        next line, and edited by `editor`.
         """
         if self._is_in_foreground():
-            self._take(self._read() + self._read_unfinished())
+            self._take(self._read() + (b"" if self._is_editing else self._read_unfinished()))
+            # (Not in the middle of a paste.)
+            if self._rest and b"\x1b" not in self._rest and not self._is_pasting:
+                self._begin_editing()
         if self._lines:
             self._lines = deque(attrs.evolve(line, is_early=True) for line in self._lines)
             # Nothing is left to be readable, so a waiting `read_line` is woken.
@@ -125,6 +181,8 @@ class Keyboard:
     @property
     def draft(self) -> str:
         """The beginning of a line, as far as it was seen."""
+        if self._is_editing and self.editor is not None:
+            return self.editor.text
         return self._rest.replace(_PASTE_START, b"").replace(_PASTE_END, b"").decode(errors="replace")
 
     @property
@@ -134,6 +192,9 @@ class Keyboard:
 
     def put_back(self, text: str) -> None:
         """Make *text* the beginning of the next line. Not a checkpoint."""
+        if self._is_editing and self.editor is not None:
+            self.editor.begin(text + self.editor.text)
+            return
         self._rest = text.encode() + self._rest
 
     def mark_pastes(self, *, is_on: bool) -> None:
@@ -147,6 +208,7 @@ class Keyboard:
         """Close the terminal, and leave it as it was."""
         if self._fd in _MARKING:
             self.mark_pastes(is_on=False)
+        self._end_editing()
         os.close(self._fd)
 
     def _read(self) -> bytes:
@@ -170,12 +232,7 @@ class Keyboard:
             mode = termios.tcgetattr(self._fd)
             if not mode[_LOCAL_FLAGS] & termios.ICANON:
                 return b""
-            by_key = [*mode]
-            by_key[_LOCAL_FLAGS] &= ~termios.ICANON
-            by_key[_CONTROL_CHARS] = [*mode[_CONTROL_CHARS]]
-            by_key[_CONTROL_CHARS][termios.VMIN] = 1
-            by_key[_CONTROL_CHARS][termios.VTIME] = 0
-            termios.tcsetattr(self._fd, termios.TCSANOW, by_key)
+            termios.tcsetattr(self._fd, termios.TCSANOW, _by_key(mode))
             try:
                 data = self._read()
             finally:
@@ -187,8 +244,41 @@ class Keyboard:
 
     def _take(self, data: bytes) -> None:
         """Add *data*, which was read at once, to the lines."""
+        if self._is_editing and self.editor is not None:
+            self._edit(self.editor, data)
+            return
         *lines, self._rest = (self._rest + data).split(b"\n")
         self._lines.extend(self._typed_line(line, is_burst=len(lines) > 1) for line in lines)
+
+    def _begin_editing(self) -> None:
+        """Take every key from now on, and edit the line here."""
+        try:
+            mode = termios.tcgetattr(self._fd)
+            if self.editor is None or not mode[_LOCAL_FLAGS] & termios.ICANON:
+                return
+            termios.tcsetattr(self._fd, termios.TCSANOW, _by_key(mode))
+        except termios.error:  # the terminal is gone
+            return
+        _BY_KEY[self._fd], self._is_editing = mode, True
+        self.editor.begin(self._rest.decode(errors="replace"))
+        self._rest = b""
+
+    def _end_editing(self) -> None:
+        """Leave the line to the terminal again."""
+        mode, self._is_editing = _BY_KEY.pop(self._fd, None), False
+        if mode is not None:
+            with suppress(OSError, termios.error):
+                termios.tcsetattr(self._fd, termios.TCSANOW, mode)
+
+    def _edit(self, editor: LineEditor, data: bytes) -> None:
+        lines = editor.feed(data, trio.current_time())
+        for line in lines:
+            self._lines.append(TypedLine(text=line.text, is_pasted=line.is_pasted or len(lines) > 1))
+        needs_redraw = editor.needs_redraw
+        if not editor.text:
+            self._end_editing()
+        if needs_redraw and not self._lines:
+            self.on_edit()
 
     def _typed_line(self, line: bytes, *, is_burst: bool) -> TypedLine:
         if line.startswith(_PASTE_END):  # of a paste that ended with its line
@@ -206,3 +296,15 @@ class Keyboard:
             return os.tcgetpgrp(self._fd) == os.getpgrp()
         except OSError:  # not the controlling terminal: there is no job control
             return True
+
+
+def _by_key(mode: list[int | list[bytes | int]]) -> list[int | list[bytes | int]]:
+    """Return a terminal's mode changed so that it hands out every key at once."""
+    flags, chars = mode[_LOCAL_FLAGS], mode[_CONTROL_CHARS]
+    assert isinstance(flags, int)
+    assert isinstance(chars, list)
+    changed = [*mode]
+    changed[_LOCAL_FLAGS] = flags & ~termios.ICANON
+    changed[_CONTROL_CHARS] = by_key = [*chars]
+    by_key[termios.VMIN], by_key[termios.VTIME] = 1, 0
+    return changed

@@ -10,6 +10,7 @@ from typing import Final, Literal, Protocol
 import attrs
 import trio
 
+from engine.cli.chat.editor.draft_line import DraftLine
 from engine.cli.questions.answer_guard import QUIET_SECONDS, AnswerGuard
 from engine.cli.questions.permission_answers import (
     AskAgain,
@@ -50,6 +51,7 @@ _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
 }
 _KEYBOARD_CLOSED: Final = Reject(feedback="the user can't answer: standard input is closed")
 _FEEDBACK_PROMPT: Final = "  What to do instead (Enter: back): "
+_MESSAGE_PROMPT: Final = "  Your message: "
 _DRAFT_PROMPT: Final = "  Your message (Tab, then an answer, answers the question): "
 
 
@@ -81,6 +83,7 @@ class Dialogue(ABC):
     keyboard: Keyboard
     screen: Screen
     _open: OpenQuestions = attrs.field(factory=OpenQuestions, init=False)
+    _draft_line: DraftLine = attrs.field(factory=DraftLine, init=False)
     _is_shown: bool = attrs.field(default=False, init=False)
     _awaits_feedback: bool = attrs.field(default=False, init=False)
     # A whole line takes longer to type than a question to read.
@@ -89,6 +92,11 @@ class Dialogue(ABC):
     _guard_closed: trio.Event = attrs.field(factory=trio.Event, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _question_added: trio.Event = attrs.field(factory=trio.Event, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        if self.screen.output.has_status:
+            self.keyboard.editor = self._draft_line
+            self.keyboard.on_edit = self._redraw_draft
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take from *event* what concerns questions. Not a checkpoint."""
@@ -179,7 +187,18 @@ class Dialogue(ABC):
 
     def _show_draft(self, draft: str) -> None:
         if draft:
-            self.screen.prompt(f"  Your message: {escape_on_one_line(draft)}", stays=False)
+            self.screen.prompt(f"{_MESSAGE_PROMPT}{escape_on_one_line(draft)}", stays=False)
+
+    def _redraw_draft(self) -> None:
+        """Show the message after an edit that the terminal has not shown. Not a checkpoint."""
+        if not self.keyboard.draft and self._is_shown:
+            # All of it was erased: after a moment, a line answers the question again.
+            self._guard.note_typed(trio.current_time())
+            self.screen.redraw_prompt("")
+            self._paint()
+            return
+        room = max(10, self.screen.output.width - 1 - len(_MESSAGE_PROMPT))
+        self.screen.redraw_prompt(f"{_MESSAGE_PROMPT}{self._draft_line.shown(room)}", stays=self._is_shown)
 
     def _show(self) -> None:
         if self._is_closed:  # `run` rejects it instead

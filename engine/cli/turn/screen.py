@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from engine.cli.problems.surroundings import Surroundings
@@ -11,6 +13,8 @@ from engine.cli.turn.render import Margins, Renderer
 from engine.cli.turn.wait_reports import WaitReports
 from engine.core.events import Durable, Live, PermissionAnswered, QuestionAnswered, RecoveryAnswered
 from engine.journal.state import Resync
+
+_ERASE_LINE: Final = "\r\x1b[K"
 
 
 @attrs.define(eq=False)
@@ -110,6 +114,13 @@ class Screen:
         self.output.write(self._end_line() + lines)
         self._is_prompting = True
         self._prompt = lines.rpartition("\n")[2] if stays else ""
+
+    def redraw_prompt(self, line: str, *, stays: bool = True) -> None:
+        """Draw the line of the prompt anew, with the user's input as it is now."""
+        self.output.show_status("")
+        self.output.write((_ERASE_LINE if self._is_prompting else self._end_line()) + line)
+        self._is_prompting = True
+        self._prompt = line if stays else ""
 
     def prompt_again(self) -> None:
         """Show the prompt of a question that waits, unless the cursor is behind it or a line is open."""

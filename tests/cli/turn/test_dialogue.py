@@ -7,6 +7,7 @@ import pty
 import random
 import select
 import sys
+import termios
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from itertools import count
@@ -17,7 +18,7 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from engine.cli.terminal.keyboard import Keyboard
+from engine.cli.terminal.keyboard import Keyboard, restore_terminals
 from engine.cli.terminal.output import Output
 from engine.cli.turn.interactive import Dialogue
 from engine.cli.turn.screen import Screen
@@ -91,7 +92,7 @@ class Terminal:
     def type(self, text: str) -> None:
         """Type, and wait until the terminal has it: it shows what was typed."""
         os.write(self.master, text.encode())
-        echo = text.replace("\n", "\r\n").replace("\x1b", "^[")
+        echo = text.replace("\n", "\r\n").replace("\x1b", "^[").replace("\x7f", "^?")
         self.expected += len(echo.encode())
         while len(self.shown) < self.expected:
             ready, _, _ = select.select([self.master], [], [], SECONDS)
@@ -211,6 +212,65 @@ async def test_draft_stays_a_message(terminal: Terminal, mock_clock: MockClock) 
         terminal.type("yes\n")
         await after(mock_clock, 0)
         assert terminal.answers.given == [("r", Once())]
+
+
+def canonical(terminal: Terminal) -> bool:
+    """Whether the terminal edits lines itself."""
+    return bool(termios.tcgetattr(terminal.slave)[3] & termios.ICANON)
+
+
+async def test_draft_can_be_edited(terminal: Terminal, mock_clock: MockClock) -> None:
+    """The terminal's own keys no longer reach what was taken from it."""
+    async with reading(terminal):
+        terminal.type("yee")
+        terminal.ask(permission_asked())
+        await after(mock_clock, LATER)
+        terminal.type("\x7f\x7f")
+        await after(mock_clock, 0)
+        assert terminal.text.endswith("\r\x1b[K  Your message: y")
+        terminal.type("es\x1b[D\x1b[Dx\n")
+        await after(mock_clock, LATER)
+        assert (terminal.answers.given, terminal.dialogue.messages) == ([], ["yxes"])
+        assert canonical(terminal)
+
+
+async def test_erased_draft_lets_a_line_answer_after_a_while(terminal: Terminal, mock_clock: MockClock) -> None:
+    async with reading(terminal):
+        terminal.type("ab")
+        terminal.ask(permission_asked())
+        await after(mock_clock, 0)
+        assert not canonical(terminal)
+        terminal.type("\x7f\x7f")
+        await after(mock_clock, 0)
+        assert terminal.text.endswith("  Answer: ")
+        assert canonical(terminal)
+        terminal.type("y\n")
+        await after(mock_clock, LATER)
+        assert (terminal.answers.given, terminal.dialogue.messages) == ([], ["y"])
+        terminal.type("y\n")
+        await after(mock_clock, 0)
+        assert terminal.answers.given == [("r", Once())]
+
+
+async def test_lines_pasted_behind_a_draft_answer_nothing(terminal: Terminal, mock_clock: MockClock) -> None:
+    async with reading(terminal):
+        terminal.type("a")
+        terminal.ask(permission_asked())
+        await after(mock_clock, LATER)
+        terminal.type("b\n\ty\n")
+        await after(mock_clock, LATER)
+        assert (terminal.answers.given, terminal.dialogue.messages) == ([], ["ab", "\ty"])
+
+
+def test_terminal_is_restored_by_an_exit_at_once() -> None:
+    with ExitStack() as stack:
+        terminal = open_terminal(stack)
+        before = termios.tcgetattr(terminal.slave)
+        terminal.type("draft")
+        assert terminal.keyboard.look() == "draft"
+        assert not canonical(terminal)
+        restore_terminals()
+        assert termios.tcgetattr(terminal.slave) == before
 
 
 async def test_tab_answers_beside_a_draft(terminal: Terminal, mock_clock: MockClock) -> None:
