@@ -36,6 +36,8 @@ RIDDLES = re.compile(
 )
 EXCLAMATION = re.compile(r"\w!(?=\s|$)")
 BLAME = re.compile(r"\b(please|sorry|oops|you forgot|you must not|invalid input|illegal|fatal)\b", re.IGNORECASE)
+# Words of the code, where users say another one.
+CODE_WORDS = re.compile(r"(?<![\[.])\b(hosts?|folders?)\b(?!\.)")
 # A line of a message in a terminal, and the lines of one message.
 MAX_LINE = 100
 MAX_LINES = 3
@@ -213,6 +215,8 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
             if match := pattern.search(text):
                 yield Finding(path, line, f"{problem} ({match[0]})", text)
     for line, text in errors(tree):
+        if match := CODE_WORDS.search(text):
+            yield Finding(path, line, f"a word of the code ({match[0]}): provider, directory", text)
         rows = text.rstrip("\n").split("\n")
         if len(rows) > MAX_LINES:
             yield Finding(path, line, f"{len(rows)} lines, more than {MAX_LINES}", text)

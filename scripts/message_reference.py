@@ -49,7 +49,7 @@ EXIT_ADVICE: Final[Mapping[int, str]] = {
     10: "The record has the model's answer as `text`. Simplify the schema, or describe it in the task.",
     11: "`engine attach` shows the session where it is open; `--fork` continues in a copy.",
     70: "A fault of ours. `engine doctor --bundle` makes a report without secrets; please send it.",
-    74: "Free space on the disk, or check where standard output leads. The session is saved.",
+    74: "Free space on the disk, or check where standard output leads. `durable` in the record says whether the session is saved.",
     129: "`engine run --continue`.",
     130: "`engine run --continue`.",
     141: "Nothing, if the reader (such as `head`) ended on purpose.",
@@ -63,7 +63,8 @@ _CODES: Final[Mapping[str, int]] = {
     "media_rejected": 5,
     "limit": 4,
     "session_busy": 11,
-    "disk_full": 1,
+    "disk_full": 74,
+    "not_durable": 74,
 }
 _FACT: Final = re.compile(r"\{(\w+)\}")
 # The facts whose own names don't say what they are; an empty one is an addition that may be missing.
@@ -83,7 +84,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "size": "TOKENS tokens do not fit",
     "start": "start the server",
     "double": "MORE",
-    **dict.fromkeys(("nearest", "status", "origin", "date", "after", "window"), ""),
+    **dict.fromkeys(("nearest", "status", "origin", "date", "after", "window", "need"), ""),
 }
 
 

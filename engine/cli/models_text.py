@@ -19,7 +19,7 @@ from engine.providers.models import prices
 _MAX_SHOWN: Final = 8
 # A version number, but not a number of parameters (70b) nor a date.
 _VERSION: Final = re.compile(r"(?<![\dx])\d{1,2}(?![\dbx])")
-_NO_HOSTS: Final = "No host can be used here yet: set the API key of one of these, or start a local server."
+_NO_HOSTS: Final = "No provider can be used here yet: set the API key of one of these, or start a local server."
 _HEADINGS: Final = ("window", "answer", "input", "output")
 
 
@@ -118,7 +118,7 @@ def _footer(*, can_run_files: bool) -> str:
     needs = "" if can_run_files else ", with the extra local: pip install 'nursery-engine[local]'"
     return (
         f"Sizes in tokens (~: estimated); prices in dollars per million tokens ({prices.price_source()}). "
-        f"local:FILE runs a GGUF file{needs}. `engine models HOST` shows more about one host."
+        f"local:FILE runs a GGUF file{needs}. `engine models HOST` shows more about one provider."
     )
 
 
@@ -167,7 +167,7 @@ class _PageLayout:
                 f"Not for agents: {', '.join(name.partition('/')[2] for name in report.others)}", "  "
             )
         if not report.models:
-            lines += self.wrapped(f"Use any of its models by the host's own name: {host.name}/{host.example}", "  ")
+            lines += self.wrapped(f"Use any of its models by the provider's own name: {host.name}/{host.example}", "  ")
         return lines
 
     def _title(self, report: HostReport) -> list[str]:

@@ -44,5 +44,5 @@ def _add(args: Namespace) -> int:
 def _revoke(args: Namespace) -> int:
     if revoke_token(server_folder(resolve_store(args)), args.name):
         return print_text(f"{args.name} is revoked\n")
-    print_error(f"engine serve keys: there is no token called {args.name}\nNext: engine serve keys list")
+    print_error(f"engine serve keys: unknown token {args.name}\nNext: engine serve keys list")
     return FAILED

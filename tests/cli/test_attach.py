@@ -41,10 +41,10 @@ def test_prompt_is_watched_to_the_end(engine: Start, server: Command, runtime: s
 def test_question_is_answered_by_who_comes_later(engine: Start, server: Command, runtime: str) -> None:
     del server
     first = engine("attach", "--prompt", "bash touch there", XDG_RUNTIME_DIR=runtime)
-    first.read_until("a question waits")
+    first.read_until("A question waits for an answer")
     first.send(signal.SIGINT)
     assert first.wait() == 0
-    assert "detached: the turn goes on" in first.output
+    assert "Detached. The turn continues." in first.output
     second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
     second.read_until("[y] Yes, once")
     third = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
@@ -88,7 +88,7 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     assert first.wait() == 2, first.output
     assert "--prompt TEXT" in first.output
     working = engine("attach", "--prompt", "bash touch there", XDG_RUNTIME_DIR=runtime)
-    working.read_until("a question waits")
+    working.read_until("A question waits for an answer")
     session_id = re.findall(r"ses_\w+", working.output)[0]
     cancel = engine("attach", session_id, "--cancel", XDG_RUNTIME_DIR=runtime)
     assert cancel.wait() == 0

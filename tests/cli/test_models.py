@@ -65,7 +65,7 @@ async def document(env: Mapping[str, str], *arguments: str) -> dict[str, dict[st
 async def test_unconfigured_hosts_report_what_they_lack(env: dict[str, str]) -> None:
     ran = await run(env)
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout.startswith("No host can be used here yet")
+    assert ran.stdout.startswith("No provider can be used here yet")
     assert re.search(r"^  anthropic +set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN$", ran.stdout, re.MULTILINE)
     assert re.search(
         r"^  ollama +no server answers at 127.0.0.1; start it with `ollama serve`$", ran.stdout, re.MULTILINE

@@ -86,8 +86,8 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "refusal": Situation("The model refused: {words}", ("rephrase the task",)),
     "doom_loop": Situation("The model was going in circles: {words}", ("describe the task more precisely",)),
     "diminishing": Situation("The model made no more progress: {words}", ("describe the task more precisely",)),
-    "hook_stopped": Situation("A hook stopped it: {words}", ("{again}",)),
-    "stop_hook_limit": Situation("Stop hooks sent it back too often: {words}", ("{again}",)),
+    "hook_stopped": Situation("A hook stopped the turn: {words}", ("{again}",)),
+    "stop_hook_limit": Situation("Stop hooks blocked the end of the turn too often: {words}", ("{again}",)),
     "permission_rejected": Situation("Permission rejected: {words}", ("{again}",)),
     "internal": Situation("Internal error {number}; {saved}", ("engine doctor --bundle",)),
     # -- before a turn

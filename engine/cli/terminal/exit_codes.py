@@ -154,6 +154,8 @@ def _error_code(error: EngineError) -> int | None:
             return NO_KEY
         case ConfigError() | SessionNotFound() | MessageNotFound():
             return USAGE_ERROR
+        case StoreError() if error.is_full:
+            return OUTPUT_FAILED
         case StoreError() | SessionError() | SnapshotError() | ServerOffline() | Unauthorized() | Draining():
             return FAILED
         case _:

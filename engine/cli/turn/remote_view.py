@@ -265,7 +265,7 @@ class RemoteView:
             self._note_question()
 
     def _note_question(self) -> None:
-        self._note(f"a question waits: `engine attach {self._session.id}` in a terminal answers it")
+        self._note(f"A question waits for an answer. Next: engine attach {self._session.id}")
 
     def _ask(self, resync: Resync) -> None:
         """Show the open questions, and no others."""
@@ -279,11 +279,11 @@ class RemoteView:
     def _last_lines(self) -> Iterator[str]:
         if self._code is not None:
             return
-        again = f"`engine attach {self._session.id}`"
+        again = f"engine attach {self._session.id}"
         if self._turn_id is None:
-            yield f"detached; {again} comes back"
+            yield f"Detached.\nNext: {again}"
         else:
-            yield f"detached: the turn goes on; {again} shows it again, and {again[:-1]} --cancel` cancels it"
+            yield f"Detached. The turn continues.\nNext: {again}\nor: {again} --cancel"
 
 
 def _heading(state: SessionState, *, is_interrupted: bool) -> str:
