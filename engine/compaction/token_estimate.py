@@ -134,7 +134,8 @@ def tool_tokens(tool: ToolSchema) -> int:
 def request_tokens(request: ModelRequest) -> int:
     """Estimate the tokens of a whole request."""
     messages = sum([message_tokens(message, request.model) for message in request.transcript])
-    return text_tokens(request.system) + sum(map(tool_tokens, request.tools)) + messages
+    tools = sum(tool_tokens(tool) for tool in request.tools if not tool.deferred)
+    return text_tokens(request.system) + tools + messages
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -16,7 +16,7 @@ import attrs
 from engine.compaction.message_origin import is_user_message
 from engine.compaction.token_estimate import text_tokens
 from engine.compaction.user_rules import Directive, directives_in
-from engine.core.messages import AssistantMessage, CallPart, Message, TextPart, UserMessage
+from engine.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, TextPart, UserMessage
 
 RULES: Final = "What the user said about how to work, word for word. It applies until the user says otherwise:"
 STATEMENTS: Final = (
@@ -24,11 +24,13 @@ STATEMENTS: Final = (
 )
 FILES: Final = "Files of this work:"
 TODOS: Final = "Open items of the todo list:"
+TOOLS: Final = "Tools that were found with tool_search:"
 _AROUND: Final = " \t\r#*_:-"
-_HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, STATEMENTS, FILES, TODOS))
+_HEADINGS: Final = frozenset(heading.strip(_AROUND).casefold() for heading in (RULES, STATEMENTS, FILES, TODOS, TOOLS))
 
 # Files that were only read are limited to this number; changed files are all listed, as long as there is room.
 MAX_READ_FILES: Final = 30
+MAX_TOOLS: Final = 50
 # Per message: a pasted document may be full of words such as "must".
 _MAX_RULES_PER_MESSAGE: Final = 40
 _MAX_RULE_CHARS: Final = 1_000
@@ -67,6 +69,7 @@ class Pins:
         statements: other sentences of the user that may still hold, the oldest first.
         files: files, the one that was touched last at the end.
         todos: open items, one line each.
+        tools: the names of tools that a search has shown to the model.
         dropped_rule_count: the number of old rules that did not fit.
         dropped_rules: the newest of these: the summary has to include them.
         dropped_file_count: the number of files that did not fit.
@@ -76,6 +79,7 @@ class Pins:
     statements: tuple[str, ...] = ()
     files: tuple[PinnedFile, ...] = ()
     todos: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
     dropped_rule_count: int = 0
     dropped_rules: tuple[str, ...] = ()
     dropped_file_count: int = 0
@@ -90,6 +94,8 @@ class Pins:
             yield "\n".join([FILES, *(_line(file) for file in self.files)])
         if self.todos:
             yield "\n".join([TODOS, *self.todos])
+        if self.tools:
+            yield "\n".join([TOOLS, *(f"- {name}" for name in self.tools)])
 
 
 def without_headings(summary: str) -> str:
@@ -136,7 +142,18 @@ def collect_pins(
         statements=tuple(statements),
         files=_listed_files(with_digests),
         todos=tuple(todos),
+        tools=tuple(dict.fromkeys(revealed_tools(messages)))[-MAX_TOOLS:],
     )
+
+
+def revealed_tools(messages: Iterable[Message]) -> Iterator[str]:
+    """Yield the names of the tools that a search has shown to the model, also those that a summary preserves."""
+    for message in messages:
+        if isinstance(message, ResultsMessage):
+            for result in message.results:
+                yield from result.settlement.tools
+        elif isinstance(message, UserMessage) and message.origin == "summary":
+            yield from parse_pins(message).tools
 
 
 def _with_digests(files: Iterable[PinnedFile], digests: Mapping[str, str]) -> tuple[PinnedFile, ...]:
@@ -192,19 +209,18 @@ def line_tokens(line: str) -> int:
 
 def parse_pins(summary: UserMessage) -> Pins:
     """Return what a message with a summary preserves."""
-    rules: list[str] = []
-    statements: list[str] = []
+    plain: dict[str, list[str]] = {RULES: [], STATEMENTS: [], TOOLS: []}
     files: list[PinnedFile] = []
     for part in summary.parts[1:]:
         lines = part.text.split("\n") if isinstance(part, TextPart) else [""]
-        if lines[0] == RULES:
-            rules += [line.removeprefix("- ") for line in lines[1:]]
-        elif lines[0] == STATEMENTS:
-            statements += [line.removeprefix("- ") for line in lines[1:]]
+        if lines[0] in plain:
+            plain[lines[0]] += [line.removeprefix("- ") for line in lines[1:]]
         elif lines[0] == FILES:
             matches = (_FILE_LINE.fullmatch(line) for line in lines[1:])
             files += [PinnedFile(m["path"], m["how"] == "changed", m["digest"] or "") for m in matches if m is not None]
-    return Pins(rules=tuple(rules), statements=tuple(statements), files=tuple(files))
+    return Pins(
+        rules=tuple(plain[RULES]), statements=tuple(plain[STATEMENTS]), files=tuple(files), tools=tuple(plain[TOOLS])
+    )
 
 
 def rules_in(text: str) -> list[str]:

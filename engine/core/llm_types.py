@@ -15,6 +15,10 @@ from engine.core.errors import ConfigError
 from engine.core.messages import Citation, FinishReason, Transcript, Usage
 from engine.core.value_base import Value
 
+# The tools through which a model finds and calls those that its requests don't list.
+TOOL_SEARCH: Final = "tool_search"
+TOOL_USE: Final = "tool_use"
+
 ToolChoice = Literal["auto", "none", "required"]
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 CacheLifetime = Literal["off", "5m", "1h"]
@@ -85,6 +89,7 @@ class ModelInfo(Value):
         host: the name under which concurrent requests are counted; empty: for this model alone.
         parallel: the maximum number of this engine's concurrent requests to the host; None: no limit.
         silence: for how many seconds the host may send nothing; None: as `Settings.timeouts` says.
+        defers_tools: the host takes deferred tools (`ToolSchema.deferred`).
         options: defaults for this model, which a turn may override.
         unasked_effort: its effort if none is requested; None: it does not think then.
         long_prices: the prices for long prompts, by increasing length.
@@ -98,6 +103,7 @@ class ModelInfo(Value):
     host: str = ""
     parallel: int | None = None
     silence: float | None = None
+    defers_tools: bool = False
     options: ModelOptions = ModelOptions()
     unasked_effort: Effort | None = None
     price_input: float = 0.0
@@ -120,11 +126,17 @@ class ModelInfo(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class ToolSchema(Value):
-    """A tool as the model sees it; `schema` is JSON text."""
+    """A tool as the model sees it.
+
+    Attributes:
+        schema: of its arguments, as JSON text.
+        deferred: the host shows it to the model only once the result of a search names it.
+    """
 
     name: str
     description: str
     schema: str
+    deferred: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

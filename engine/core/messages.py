@@ -167,6 +167,7 @@ class Settlement(Value):
         files: the same, other than images.
         failed: it completed, but what it ran reports failure (a non-zero exit).
         metadata: JSON for clients, never sent to the model.
+        tools: the names of tools that it shows to the model.
     """
 
     status: CallStatus
@@ -177,6 +178,7 @@ class Settlement(Value):
     files: tuple[FilePart, ...] = ()
     failed: bool = False
     metadata: str = ""
+    tools: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

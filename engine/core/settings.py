@@ -144,6 +144,8 @@ class Settings(Value):
         park: a turn in the engine's own nursery that only waits for an answer stays open when the engine closes, so
             that a later engine can continue it.
         durable_within: seconds that a turn's end waits for the store.
+        eager_tokens: up to so many tokens, the tools of MCP servers and other sources are in each request; if they take
+            more, the model searches for them. None: 4 % of the window, 10,000 at most.
         system: the system prompt.
     """
 
@@ -171,6 +173,7 @@ class Settings(Value):
     wake_on_report: bool = True
     park: bool = True
     durable_within: float = 5.0
+    eager_tokens: int | None = None
     system: str = ""
 
     def __attrs_post_init__(self) -> None:
@@ -189,6 +192,7 @@ class Settings(Value):
             _number(name, getattr(self, name), 1, whole=True)
         for name in ("output_recoveries", "auto_continue", "agent_depth"):
             _number(name, getattr(self, name), 0, whole=True)
+        _number("eager_tokens", self.eager_tokens, 0, whole=True, optional=True)
         _number("token_target", self.token_target, 1, whole=True, optional=True)
         for name in ("hook_timeout", "durable_within"):
             _number(name, getattr(self, name), 0.001)

@@ -181,6 +181,8 @@ class Ledger:
         if isinstance(prepared, Prepared):
             # The model may have called it by another name, from its training; the record has the tool's own.
             tool, mended = prepared.tool.name, prepared.mended
+            # The same where the model has used another tool to call it: what runs is what is recorded.
+            arguments = arguments if prepared.unwrapped is None else prepared.unwrapped
             entry.safe = prepared.safe
         entry.tool_name, entry.arguments, entry.prepared, entry.state = tool, arguments, prepared, "queued"
         self._journal.append(

@@ -48,9 +48,9 @@ async def run_loop(run: TurnRun) -> Stop:
     """
     # A task that was started in a cancelled scope runs to its first checkpoint: nothing may happen before this one.
     await trio.lowlevel.checkpoint_if_cancelled()
-    await _take_tools(run)
     if run.inputs.compaction is not None:
         return await compact_only(run, run.inputs.compaction)
+    await _take_tools(run)
     state = _first_state(run)
     number, attempt = 0, 0
     parked = run.step  # set here only if another engine has begun it: see `nursery.parking`
@@ -77,10 +77,15 @@ async def _take_tools(run: TurnRun) -> None:
 
     If cancelled, the turn has those from before.
     """
+    if run.step is not None:
+        # Another engine has begun it, and nothing may come between a call and its result.
+        return
     tools = run.inputs.services.tools
     await tools.ready()
-    tools.report_problems()
     run.registry = tools.registry()
+    tools.report_problems()
+    if (text := tools.announcement()) is not None:
+        nudge(run, text)
 
 
 # -- before a request ------------------------------------------------------------------------
@@ -143,6 +148,9 @@ async def _finish_step(run: TurnRun, state: LoopState, step: Step) -> Move:
     # A host that reports no usage leaves the older count, which is better than none.
     if step.parser.usage.prompt:
         run.state.counted = RequestUsage(usage=step.parser.usage, transcript=step.request.transcript)
+        problem = run.inputs.services.deferral.check(step.model.info, step.request, step.parser.usage)
+        if problem is not None:
+            run.notice("warning", "tools_not_deferred", problem)
     if outcome.failure is None:
         outcome = await _judge_answer(run, state, outcome, step)
     elif outcome.failure.kind in {"overflow", "media"} and not outcome.started:
@@ -171,7 +179,9 @@ def _request(run: TurnRun, state: LoopState) -> ModelRequest:
         transcript=run.journal.log.state.transcript,
         # The same tools to the end, also where none may be called: a request without them would not begin with the
         # bytes of the one before, and the host's cache would be lost.
-        tools=run.registry.schemas_for(model.info.name, run.hidden),
+        tools=run.registry.schemas_for(
+            model.info.name, run.hidden, defers=run.inputs.services.deferral.is_used_with(model.info)
+        ),
         tool_choice="none" if run.state.wrapping_up else "auto",
         options=options,
         max_output=min(state.output_cap(options, model.info.unasked_effort), model.info.output),

@@ -63,7 +63,9 @@ class Traffic:
 
     def prefix(self, request: ModelRequest) -> _Prefix | None:
         """Return the requests that share the prefix of *request*; None if it is too short to be cached."""
-        size = len(request.system) + sum(len(tool.schema) + len(tool.description) for tool in request.tools)
+        size = len(request.system) + sum(
+            len(tool.schema) + len(tool.description) for tool in request.tools if not tool.deferred
+        )
         if size < LONG_PREFIX or request.options.cache == "off":
             return None
         key = (request.model, request.system, request.tools, request.output_schema)

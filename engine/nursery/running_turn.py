@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from engine.nursery.step import Step
     from engine.prompt.layers import PromptLayers
     from engine.sources.session_tools import SessionTools
+    from engine.sources.tool_deferral import ToolDeferral
     from engine.tools.background_jobs import Jobs
     from engine.tools.tool_context import AgentRequest, EditReviewer
 
@@ -92,6 +93,7 @@ class TurnServices(Value):
             may end before the next look.
         snapshots: of the files that the turn changes; a sub-agent shares those of the turn above. None: there are none.
         jitter: returns random fractions for retry delays.
+        deferral: which hosts take deferred tools.
         tools: the session's, from which the turn takes its own when it begins.
     """
 
@@ -107,6 +109,7 @@ class TurnServices(Value):
     snapshots: TurnSnapshots | None
     jitter: Callable[[], float]
     tools: SessionTools
+    deferral: ToolDeferral
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

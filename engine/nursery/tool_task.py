@@ -206,12 +206,8 @@ class _Call:
 
     def stale(self, prepared: Prepared) -> Settlement | None:
         # The tools as of now, not the request's: the host may have replaced them since, to take one away.
-        now = self.run.inputs.services.tools.current(prepared.tool)
-        if now is prepared.tool:
-            return None
-        name = prepared.tool.name
-        what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you saw it"
-        return Settlement(status="error", text=f"Not executed: {what}. Look at the tools again, then go on.")
+        reason = self.run.inputs.services.tools.stale(prepared.tool)
+        return None if reason is None else Settlement(status="error", text=reason)
 
     def change(self, arguments: str, source: str) -> Prepared | Settlement:
         self._record(CallChanged(call_id=self.entry.call_id, kind="arguments", text=arguments, source=source))

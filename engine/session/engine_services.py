@@ -21,6 +21,7 @@ from engine.session.session_config import SessionConfig
 from engine.session.session_watch import ChangeSignal
 from engine.session.validation import ModelChoice
 from engine.sources.running_source import RunningSource
+from engine.sources.tool_deferral import ToolDeferral
 from engine.store.adapter import StoreAdapter
 from engine.tools.output.spill import SpillStore
 
@@ -82,6 +83,7 @@ class EngineServices:
     tasks: EngineTasks = attrs.field(factory=EngineTasks, init=False)
     locks: Locks = attrs.field(factory=Locks, init=False)
     traffic: Traffic = attrs.field(factory=Traffic, init=False)
+    deferral: ToolDeferral = attrs.field(factory=ToolDeferral, init=False)
     changes: ChangeSignal = attrs.field(factory=ChangeSignal, init=False)
     models: ResolvedModels = attrs.field(init=False)
     titler: Model | None = attrs.field(default=None, init=False)

@@ -42,7 +42,8 @@ from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from engine.core.messages import MediaPart
+    from engine.core.llm_types import ModelInfo
+    from engine.core.messages import MediaPart, Transcript
     from engine.journal.state import PendingInput
     from engine.tools.tool_source import SourceScope
 
@@ -160,8 +161,28 @@ class _SourcesView:
             agent=session.config.agent,
         )
 
-    def has_tool(self, name: str, right: str) -> bool:
-        return self._session.config.has_tool(name, right)
+    @property
+    def transcript(self) -> Transcript:
+        return self._session.journal.state.transcript
+
+    @property
+    def model(self) -> ModelInfo:
+        return self._session.deps.models[0].info
+
+    @property
+    def eager_tokens(self) -> int | None:
+        return self._session.config.settings.eager_tokens
+
+    def has_tool(self, tool: Tool) -> bool:
+        return self._session.config.has_tool(tool.name, tool.permission)
+
+    def hides(self, permission: str) -> bool:
+        session = self._session
+        approver = session.deps.approver
+        scopes = session.config.permission_scopes(session.id, TurnId(""))[-1:]
+        return isinstance(approver, HidingApprover) and approver.hides(
+            scopes, session.journal.state.context.cwd, permission
+        )
 
     def notice(self, text: str) -> None:
         self._session.notice("warning", "tool_source", text)

@@ -251,8 +251,10 @@ class OpenSessions:
             start_next=self.start_queued_turn,
             sources=services.sources if parent is None else parent.tools.sources,
         )
+        if parent is not None:
+            session.tools.inherit(parent.tools)
+        session.tools.start(config.sources, services.tasks.start)
         self.by_id[session.id] = session
-        session.tools.start(config.sources if parent is None else (), services.tasks.start)
         services.changes.note(session.id)
         return session
 

@@ -296,7 +296,10 @@ class Session:
         live = self._live
         live.check_open()
         # The open step keeps the tools of its request; its calls are compared with the new ones before they run.
-        live.config = attrs.evolve(live.config, registry=registry_of(tools))
+        registry = registry_of(tools)
+        if live.tools.sources:
+            live.tools.with_search(registry)  # raises for a name that is taken
+        live.config = attrs.evolve(live.config, registry=registry)
         if live.active is not None:
             live.active.registry = live.tools.registry()
             live.active.hidden = live.requests.hidden_tools(

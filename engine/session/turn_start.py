@@ -189,6 +189,8 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
     turn = session.journal.state.turn
     if turn is None:
         raise NothingParked(f"session {session.id} has no parked turn to resume")
+    # It does not begin anew, so it waits for no source of tools.
+    session.tools.is_ready = True
     run = _new_run(session, turn.turn_id, settings)
     try:
         # As for a new turn: no checkpoint, but ports are called, which may raise.
@@ -290,6 +292,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         snapshots=snapshots,
         jitter=engine.setup.jitter,
         tools=session.tools,
+        deferral=engine.deferral,
     )
 
 

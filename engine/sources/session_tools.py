@@ -1,12 +1,13 @@
 """The tools of a session as its turns get them: its own, and those of its sources as they are at a turn's start.
 
-What requests begin with stays the same within an epoch, whatever comes late, changes or goes: `offered` is decided once
-per epoch. What may be *called* is decided at each turn's start, and once more just before a call runs.
+What requests begin with stays the same within an epoch, whatever comes late, changes or goes: which foreign tools they list
+is decided once per epoch, that is, until the history is summarised or the model or the session's own tools change. The others are
+found with `tool_search`. What may be *called* is decided at each turn's start, and once more just before a call runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -16,9 +17,12 @@ from trio.lowlevel import enable_ki_protection
 
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import ForeignCall, call_foreign_now
+from engine.core.messages import UserMessage
 from engine.sources.running_source import RunningSource, TaskStarter, start_sources
 
 if TYPE_CHECKING:
+    from engine.core.llm_types import ModelInfo, ToolSchema
+    from engine.core.messages import Transcript
     from engine.tools.foreign import ForeignTool
     from engine.tools.registry import Registry
     from engine.tools.tool import Tool
@@ -26,6 +30,9 @@ if TYPE_CHECKING:
 
 # Seconds for what the first turn of a session waits for, whatever a source says.
 READY_SECONDS: Final = 30.0
+# Of the window, and at most so many tokens: more foreign tools than that are searched for.
+_EAGER_SHARE: Final = 0.04
+_EAGER_TOKENS: Final = 10_000
 
 
 class SessionView(Protocol):
@@ -41,13 +48,51 @@ class SessionView(Protocol):
         """What sources are asked for."""
         ...
 
-    def has_tool(self, name: str, right: str) -> bool:
-        """Return whether its agent may use the foreign tool of that name and right."""
+    @property
+    def transcript(self) -> Transcript:
+        """Its history."""
+        ...
+
+    @property
+    def model(self) -> ModelInfo:
+        """Its model."""
+        ...
+
+    @property
+    def eager_tokens(self) -> int | None:
+        """`Settings.eager_tokens`."""
+        ...
+
+    def has_tool(self, tool: Tool) -> bool:
+        """Return whether its agent may use a foreign tool."""
+        ...
+
+    def hides(self, permission: str) -> bool:
+        """Return whether the rules deny everything that needs that permission."""
         ...
 
     def notice(self, text: str) -> None:
         """Report what a source has to say to clients."""
         ...
+
+
+@attrs.frozen(eq=False)
+class Epoch:
+    """Where requests begin with the same bytes.
+
+    Attributes:
+        base: the session's own tools.
+        model: the name of its model.
+        summary: the id of the last summary in its history; empty: nothing was summarised.
+        offered: the schemas of the foreign tools that requests list.
+        listed: the names of those that they list in full.
+    """
+
+    base: Registry
+    model: str
+    summary: str
+    offered: tuple[ToolSchema, ...]
+    listed: frozenset[str]
 
 
 @attrs.define(eq=False, repr=False)
@@ -56,15 +101,22 @@ class SessionTools:
 
     Attributes:
         own: the sources of this session only, at work.
+        is_ready: nothing is waited for any more.
+        seen: the tools that the model has seen, by name, each with the version that it saw; empty: which one is unclear.
     """
 
     _session: SessionView
     _shared: tuple[RunningSource, ...] = attrs.field(alias="shared")
     own: tuple[RunningSource, ...] = attrs.field(default=(), init=False)
-    _notified: set[str] = attrs.field(factory=set[str], init=False)
-    _is_ready: bool = attrs.field(default=False, init=False)
+    seen: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
+    _problems: dict[str, bool] = attrs.field(factory=dict[str, bool], init=False)
+    is_ready: bool = attrs.field(default=False, init=False)
+    _search: tuple[Tool, Tool] | None = attrs.field(default=None, init=False)
+    # The session's own tools, and the same with the two for searching.
+    _base: tuple[Registry, Registry] | None = attrs.field(default=None, init=False)
+    _epoch: Epoch | None = attrs.field(default=None, init=False)
     _last: Registry | None = attrs.field(default=None, init=False)
-    _base: Registry | None = attrs.field(default=None, init=False)
+    _announced: str = attrs.field(default="", init=False)
 
     @property
     def sources(self) -> tuple[RunningSource, ...]:
@@ -73,8 +125,15 @@ class SessionTools:
 
     @enable_ki_protection
     def start(self, sources: Iterable[ToolSource], start_task: TaskStarter) -> None:
-        """Let the session's own sources work. Not a checkpoint."""
-        self.own = start_sources(sources, start_task)
+        """Let the session's own sources work. Not a checkpoint. Raises `ConfigError` for a tool named like one of ours."""
+        several = tuple(sources)
+        if several or self._shared:
+            self.with_search(self._session.own_registry)
+        self.own = start_sources(several, start_task)
+
+    def inherit(self, parent: SessionTools) -> None:
+        """Begin with what the session above has seen and waited for. Not a checkpoint."""
+        self.seen, self.is_ready = dict(parent.seen), parent.is_ready
 
     def stop(self) -> None:
         """End the session's own sources. Not a checkpoint."""
@@ -91,92 +150,197 @@ class SessionTools:
     @enable_ki_protection
     def registry(self) -> Registry:
         """Return the tools of a turn that begins now. Not a checkpoint."""
-        base = self._session.own_registry
+        own = self._session.own_registry
         if not self.sources:
-            return base
-        foreign = self._collect(base)
-        last = self._last
+            return own
+        foreign = self._collect(own)
+        # Before the first turn's wait is over, nothing is decided for good.
+        if self.is_ready and (self._epoch is None or not self._is_current(self._epoch)):
+            self._epoch = self._begin_epoch(own, tuple(foreign.values()))
+        last, base = self._last, self.with_search(own)
+        offered = () if self._epoch is None else self._epoch.offered
         # The same object where nothing has changed: what was computed for a request is kept with it.
-        if last is None or self._base is not base or dict(last.foreign) != foreign:
-            self._last = base.with_foreign(foreign, tuple(tool.schema for tool in foreign.values()))
-            self._base = base
-        assert self._last is not None
-        return self._last
+        if last is None or self._base is None or last.offered is not offered or last.foreign != foreign:
+            self._last = last = base.with_foreign(foreign, offered)
+        return last
 
-    def current(self, tool: Tool) -> Tool | None:
-        """Return the tool that has the place of *tool* by now; None: it is gone. Not a checkpoint."""
-        base = self._session.own_registry
-        if not self.sources:
-            return base.get(tool.name)
+    def with_search(self, own: Registry) -> Registry:
+        """Return the session's own tools with those for searching. Not a checkpoint. Raises `ConfigError`."""
+        if self._base is None or self._base[0] is not own:
+            # Imported here: most engines have no sources.
+            from engine.tools.tool_search import search_tool
+
+            # The same two objects as long as the session is open: a call of another one would be stale.
+            self._search = self._search or search_tool(self._catalogue, self._reveal)
+            self._base, self._last = (own, own.with_tools(*self._search)), None
+        return self._base[1]
+
+    def stale(self, tool: Tool) -> str | None:
+        """Return why a call of *tool* must not run now: it is gone, or not what the model saw; None if it may.
+
+        Not a checkpoint.
+        """
+        name, server = tool.name, getattr(tool, "server", None)
+        if not self.sources or server is None:
+            own = self._session.own_registry
+            now = (self.with_search(own) if self.sources else own).get(name)
+            if now is tool:
+                return None
+            what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you saw it"
+            return f"Not executed: {what}. Look at the tools again, then go on."
+        return self._stale_foreign(tool)
+
+    def _stale_foreign(self, tool: Tool) -> str | None:
         from engine.tools.foreign import ForeignTool
+        from engine.tools.tool_search import describe_tool
 
-        if not isinstance(tool, ForeignTool):
-            return base.get(tool.name)
-        now = self._collect(base).get(tool.name)
-        return tool if now is not None and now.version == tool.version else now
+        assert isinstance(tool, ForeignTool)
+        same = (one for one in self._offers() if one.server == tool.server and one.own_name == tool.own_name)
+        now = next(same, None)
+        if now is None:
+            return f"Not executed: There is no tool {tool.name} any more. Go on without it."
+        if now.version != tool.version:
+            return f"Not executed: {tool.name} has changed since you saw it. It can be called again in the next turn."
+        if (self.seen.get(tool.name) or now.version) == now.version:
+            self.seen[tool.name] = now.version
+            return None
+        self.seen[tool.name] = now.version
+        return (
+            f"Not executed: {tool.name} has changed since you saw it. If it still is what you need, call it again as it is "
+            f"now.\n\n{describe_tool(tool)}"
+        )
 
     async def ready(self) -> None:
         """Wait for what the sources hold the first turn for. A checkpoint in the first turn, if there are sources.
 
         If cancelled, the next turn waits again.
         """
-        if self._is_ready or not self.sources:
+        if self.is_ready or not self.sources:
             return
         with trio.move_on_after(READY_SECONDS):
             async with trio.open_nursery() as nursery:
                 for source in self.sources:
                     nursery.start_soon(self._wait_for, source, name=f"readiness of {source.name}")
-        self._is_ready = True
+        self.is_ready = True
 
     async def _wait_for(self, source: RunningSource) -> None:
         with ErrorBoundary() as boundary:
             await ForeignCall(f"`ready` of {source.name}", partial(source.source.ready, self._session.source_scope))
         if boundary.error is not None:
-            self._notify(f"{source.name}: {describe(boundary.error)}")
+            self._note(f"{source.name}: {describe(boundary.error)}")
 
+    @enable_ki_protection
     def report_problems(self) -> None:
         """Report what the sources have to say, each text once. Not a checkpoint."""
         for source in self.sources:
             if source.problem:
-                self._notify(f"{source.name} has failed, and its tools are gone: {source.problem}")
-            for text in _ask(
-                f"`notices` of {source.name}", partial(source.source.notices, self._session.source_scope), self._notify
-            ):
-                self._notify(str(text))
+                self._note(f"{source.name} has failed, and its tools are gone: {source.problem}")
+            for text in self._ask(f"`notices` of {source.name}", source.source.notices):
+                self._note(str(text))
+        for text, is_reported in self._problems.items():
+            if not is_reported:
+                self._problems[text] = True
+                self._session.notice(text)
 
-    # -- helpers --------------------------------------------------------------------------------
+    @enable_ki_protection
+    def announcement(self) -> str | None:
+        """Return what the model must be told about tools that its requests don't list; None: nothing new. Not a checkpoint."""
+        if self._last is None or self._epoch is None:
+            return None
+        from engine.tools.tool_search import list_servers
+
+        listed = self._epoch.listed
+        unlisted = [one for name, one in (self._last.foreign or {}).items() if name not in listed]
+        text = list_servers(unlisted) if unlisted or self._announced else ""
+        if text == self._announced:
+            return None
+        self._announced = text
+        return f"{text} Find them with tool_search." if unlisted else text
+
+    # -- what requests list -------------------------------------------------------------------------
+
+    def _is_current(self, epoch: Epoch) -> bool:
+        session = self._session
+        return (
+            epoch.base is session.own_registry
+            and epoch.model == session.model.name
+            and epoch.summary == _last_summary(session.transcript)
+        )
+
+    def _begin_epoch(self, base: Registry, tools: Sequence[ForeignTool]) -> Epoch:
+        """Decide which foreign tools requests list, in full or deferred. Not a checkpoint."""
+        from engine.compaction.token_estimate import tool_tokens
+
+        session = self._session
+        shown = [tool for tool in tools if not session.hides(tool.permission)]
+        limit = session.eager_tokens
+        if limit is None:
+            limit = min(_EAGER_TOKENS, int(_EAGER_SHARE * session.model.context))
+        for name in _revealed(session.transcript):
+            self.seen.setdefault(name, "")
+        is_small = sum(tool_tokens(tool.schema) for tool in shown) <= limit
+        listed = {tool.name: tool.version for tool in shown if is_small or tool.is_eager or tool.name in self.seen}
+        self.seen.update(listed)
+        self._announced = ""
+        return Epoch(
+            base=base,
+            model=session.model.name,
+            summary=_last_summary(session.transcript),
+            offered=tuple(attrs.evolve(tool.schema, deferred=tool.name not in listed) for tool in shown),
+            listed=frozenset(listed),
+        )
+
+    def _catalogue(self) -> Sequence[ForeignTool]:
+        """Return the tools of the turn that can be found. Not a checkpoint."""
+        tools = () if self._last is None else (self._last.foreign or {}).values()
+        return [tool for tool in tools if not self._session.hides(tool.permission)]
+
+    def _reveal(self, tools: Sequence[ForeignTool]) -> None:
+        self.seen.update({tool.name: tool.version for tool in tools})
+
+    # -- the sources -----------------------------------------------------------------------------------
 
     def _collect(self, base: Registry) -> dict[str, ForeignTool]:
-        """Return the foreign tools as they are now, by name, those with a name that is taken under another one."""
-        from engine.tools.foreign import ForeignTool
-
+        """Return the foreign tools as they are now, by name; where a name is taken, under another one."""
         tools: dict[str, ForeignTool] = {}
-        for source in self.sources:
-            if source.problem:
-                continue
-            for tool in _ask(
-                f"`tools` of {source.name}", partial(source.source.tools, self._session.source_scope), self._notify
-            ):
-                if not isinstance(tool, ForeignTool):
-                    self._notify(f"{source.name} offers what engine.tools.foreign_tool has not made: {tool!r}")
-                    continue
-                named = tool if base.get(tool.name) is None else tool.renamed()
-                if not self._session.has_tool(named.name, named.permission):
-                    continue
-                if tools.setdefault(named.name, named) is not named:
-                    self._notify(f"{named.name} of {source.name} is left out: another tool has that name")
+        for tool in self._offers():
+            named = tool if base.get(tool.name) is None else tool.renamed()
+            if self._session.has_tool(named) and tools.setdefault(named.name, named) is not named:
+                self._note(f"{named.own_name} of {named.server} is left out: another tool is called {named.name}, too")
         return dict(sorted(tools.items()))
 
-    def _notify(self, text: str) -> None:
-        if text not in self._notified:
-            self._notified.add(text)
-            self._session.notice(text)
+    def _offers(self) -> Iterator[ForeignTool]:
+        """Yield what the sources offer now."""
+        from engine.tools.foreign import ForeignTool
+
+        for source in self.sources:
+            for tool in () if source.problem else self._ask(f"`tools` of {source.name}", source.source.tools):
+                if isinstance(tool, ForeignTool):
+                    yield tool
+                else:
+                    self._note(f"{source.name} offers what engine.tools.foreign_tool has not made: {tool!r}"[:200])
+
+    def _ask(self, what: str, function: Callable[[SourceScope], Sequence[object]]) -> Sequence[object]:
+        """Return what a source answers; if it fails, nothing, and note that. Not a checkpoint."""
+        try:
+            return tuple(call_foreign_now(what, function, self._session.source_scope))
+        except Exception as error:  # noqa: BLE001  # foreign code; the other sources still count
+            self._note(f"{what} failed: {describe(error)}")
+            return ()
+
+    def _note(self, text: str) -> None:
+        self._problems.setdefault(text, False)
 
 
-def _ask(what: str, function: Callable[[], Sequence[object]], report: Callable[[str], None]) -> Sequence[object]:
-    """Return what a source answers; if it fails, nothing, and report that. Not a checkpoint."""
-    try:
-        return tuple(call_foreign_now(what, function))
-    except Exception as error:  # noqa: BLE001  # foreign code; the other sources still count
-        report(f"{what} failed: {describe(error)}")
-        return ()
+def _last_summary(transcript: Transcript) -> str:
+    """Return the id of the last summary in a history; empty if there is none."""
+    # Not each change of the history counts: where old results are cleared, what requests begin with stays.
+    summaries = (each.id for each in reversed(transcript) if isinstance(each, UserMessage) and each.origin == "summary")
+    return next(summaries, "")
+
+
+def _revealed(transcript: Transcript) -> Iterator[str]:
+    """Yield the names of the tools that the history has shown to the model."""
+    from engine.compaction.verbatim_parts import revealed_tools
+
+    return revealed_tools(transcript)

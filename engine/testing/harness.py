@@ -32,7 +32,7 @@ from engine.core.events import (
 from engine.core.exception_groups import describe
 from engine.core.hooks import Hooks
 from engine.core.llm_types import ModelInfo
-from engine.core.permission_types import Allowance, Approver, Judgement, PermissionQuery
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import ContextKeeper, Model, Snapshots
 from engine.core.settings import Settings
 from engine.journal.cursors import Cursor
@@ -54,6 +54,7 @@ from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
 from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
+from engine.tools.tool_source import ToolSource
 
 EPSILON = 1e-6
 MAX_SECONDS = 100_000.0
@@ -85,6 +86,7 @@ class Scenario:
         breaks_after: leave the block after this many events.
         model: limits and prices.
         prompt: makes the layers of the prompt; None: the settings decide.
+        sources: makes the sources of tools of the session.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -106,6 +108,7 @@ class Scenario:
     breaks_after: int | None = None
     model: ModelInfo = ModelInfo(name="scripted/model")
     prompt: Callable[[], PromptLayers | None] = lambda: None
+    sources: Callable[[], Sequence[ToolSource]] = tuple
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -177,16 +180,15 @@ async def _play(scenario: Scenario, run: Run) -> None:
             tools=(*run.tools.tools(), *scenario.tools),
             settings=scenario.settings,
             hooks=scenario.hooks,
-            permissions=PermissionOptions(approver=_approver(scenario)),
+            permissions=PermissionOptions(approver=_Asking() if scenario.asks else AllowAll()),
             store=run.store,
-            files=FileOptions(
-                spill=os.devnull, snapshots=None if scenario.snapshots is None else scenario.snapshots()
-            ),  # no files on disk and no threads: their timing would make runs differ
+            # No files on disk and no threads: their timing would make runs differ.
+            files=FileOptions(spill=os.devnull, snapshots=scenario.snapshots and scenario.snapshots()),
             context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
             # Fixed jitter and counted ids: nothing random is left but the seeded scheduler.
             ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
         ) as engine:
-            session = await engine.create_session(cwd="/opt")
+            session = await engine.create_session(cwd="/opt", sources=scenario.sources())
             run.points.session = session
             watcher = session.subscribe()
             # Tasks that already run belong to the engine; only new ones can be leaks of the turn.
@@ -208,10 +210,6 @@ async def _play(scenario: Scenario, run: Run) -> None:
             await _next_turn(scenario, run, session)
             _drain(watcher, run)
             await _check_store(run, session)
-
-
-def _approver(scenario: Scenario) -> Approver:
-    return _Asking() if scenario.asks else AllowAll()
 
 
 async def _first_turn(scenario: Scenario, run: Run, session: Session) -> None:

@@ -41,6 +41,7 @@ class ToolOutput(Value):
             durations and ids that differ each time. A model that repeats itself is found by it.
         stop: ends the turn after this step, for this reason (C11).
         changed: absolute paths of all files that it has changed; None: unknown.
+        tools: the names of foreign tools that it shows to the model, for hosts that then offer them.
     """
 
     text: str
@@ -53,6 +54,7 @@ class ToolOutput(Value):
     produced: str | None = None
     stop: str | None = None
     changed: tuple[str, ...] | None = None
+    tools: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -162,6 +164,7 @@ def find_output_problem(output: ToolOutput) -> str | None:
         (output.stop is None or _is_a(str, output.stop), "stop must be a str or None"),
         (_is_a(bool, output.is_cut), "is_cut must be a bool"),
         (output.produced is None or _is_a(str, output.produced), "produced must be a str or None"),
+        (_is_texts(output.tools), "tools must be a tuple of str"),
         (output.changed is None or _are(output.changed, str), "changed must be a tuple of str, or None"),
     )
     return next((problem for is_right, problem in fields if not is_right), None)

@@ -18,6 +18,7 @@ from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schem
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.foreign_names import foreign_name, foreign_right
 from engine.tools.tool import Body, Tool
+from engine.tools.tool_catalogue import WordCounts, argument_texts, count_words
 from engine.tools.tool_context import ToolContext
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class ForeignTool(Tool):
         input: the schema of its arguments.
         is_eager: it is offered in full also where most foreign tools have to be searched for.
         version: changes with everything that the model or the user was told about it.
+        words: what it can be found by.
     """
 
     server: str
@@ -60,7 +62,7 @@ class ForeignTool(Tool):
     input: ForeignSchema
     is_eager: bool
     version: str
-    kind: str
+    words: WordCounts
 
     @property
     def schema(self) -> ToolSchema:
@@ -120,10 +122,10 @@ def foreign_tool(
     claim = "; its server says that it changes nothing" if claims_read_only else ""
 
     def need(arguments: object, _: ToolContext) -> Need:
-        shown = cast("JsonArguments", arguments).text[:_SHOWN_ARGUMENTS_CHARS]
-        return Need(permission=right, detail=f"{clean_text(server)}: {clean_text(name)} {shown}{claim}")
+        detail = cast("JsonArguments", arguments).text[:_SHOWN_ARGUMENTS_CHARS]
+        return Need(permission=right, detail=f"{clean_text(server)}: {clean_text(name)} {detail}{claim}")
 
-    told = [server, name, words, parsed.text, claims_read_only, version]
+    shown = [server, name, words, parsed.text, claims_read_only, version]
     return ForeignTool(
         name=foreign_name(server, name),
         description=words,
@@ -141,8 +143,8 @@ def foreign_tool(
         own_name=name,
         input=parsed,
         is_eager=is_eager,
-        version=sha256(json.dumps(told).encode()).hexdigest(),
-        kind=kind,
+        version=sha256(json.dumps(shown).encode()).hexdigest(),
+        words=count_words([server, name], [words, *argument_texts(parsed.root)]),
     )
 
 

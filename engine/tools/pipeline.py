@@ -115,6 +115,7 @@ def _outcome_of(returned: object) -> Outcome:
         files=returned.files,
         failed=returned.failed,
         metadata=returned.metadata,
+        tools=returned.tools,
     )
     return Outcome(
         settlement=settlement,

@@ -13,7 +13,7 @@ from engine.config.agent_config import AgentConfig
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.exception_groups import ErrorBoundary
 from engine.core.foreign_calls import ForeignCall, call_foreign_now, defer_interrupt
-from engine.core.llm_types import ToolSchema
+from engine.core.llm_types import TOOL_USE, ToolSchema
 from engine.core.messages import Settlement
 from engine.core.value_base import Value
 from engine.tools.tool import Tool
@@ -35,12 +35,14 @@ class Prepared(Value):
         arguments: the parsed arguments.
         text: the arguments as JSON text, as the model wrote them or as corrected.
         mended: what was corrected in them.
+        unwrapped: the arguments as the model wrote them inside of those of `tool_use`; None: it called the tool itself.
     """
 
     tool: Tool
     arguments: attrs.AttrsInstance
     text: str
     mended: tuple[str, ...] = ()
+    unwrapped: str | None = None
 
     @property
     def safe(self) -> bool | None:
@@ -81,16 +83,16 @@ class Registry:
     """An immutable set of tools, sorted by name: requests must begin with the same bytes for the prompt cache.
 
     Attributes:
-        foreign: the foreign tools of a turn, by their exact names.
+        foreign: the foreign tools of a turn, by their exact names; None: nothing can bring any.
         offered: the schemas of foreign tools that requests have, after those of the other tools.
     """
 
     _tools: dict[str, Tool]
-    foreign: Mapping[str, ForeignTool] = attrs.field(factory=dict[str, "ForeignTool"])
+    foreign: Mapping[str, ForeignTool] | None = None
     offered: tuple[ToolSchema, ...] = ()
     _aliases: dict[str, Tool] = attrs.field(init=False)
-    _schemas: dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]] = attrs.field(
-        factory=dict[tuple[str, frozenset[str]], tuple[ToolSchema, ...]], init=False
+    _schemas: dict[tuple[str, frozenset[str], bool], tuple[ToolSchema, ...]] = attrs.field(
+        factory=dict[tuple[str, frozenset[str], bool], tuple[ToolSchema, ...]], init=False
     )
 
     def __attrs_post_init__(self) -> None:
@@ -114,17 +116,23 @@ class Registry:
             named[tool.name] = tool
         return cls(dict(sorted(named.items())))
 
-    def schemas_for(self, model: str, hidden: frozenset[str] = frozenset()) -> tuple[ToolSchema, ...]:
-        """Return the schemas that the model *model* gets, without *hidden* tools; the same object each time."""
-        if (model, hidden) not in self._schemas:
+    def schemas_for(
+        self, model: str, hidden: frozenset[str] = frozenset(), *, defers: bool = False
+    ) -> tuple[ToolSchema, ...]:
+        """Return the schemas that the model *model* gets, without *hidden* tools; the same object each time.
+
+        *defers*: its host takes deferred tools, which are left out otherwise.
+        """
+        if (model, hidden, defers) not in self._schemas:
             own_name = model.partition("/")[2] or model
             own = tuple(
                 _schema(tool, hidden)
                 for tool in self._tools.values()
                 if tool.name not in hidden and tool.offered(own_name)
             )
-            self._schemas[model, hidden] = own + self.offered
-        return self._schemas[model, hidden]
+            offered = tuple(schema for schema in self.offered if defers or not schema.deferred)
+            self._schemas[model, hidden, defers] = own + offered
+        return self._schemas[model, hidden, defers]
 
     def hidden_choices(self, denies: Callable[[Tool, str], bool]) -> frozenset[str]:
         """Return the names of what tools offer to choose and *denies* reports as denied."""
@@ -145,6 +153,10 @@ class Registry:
         if agent.tools is None and not agent.without:
             return self
         return Registry({name: tool for name, tool in self._tools.items() if agent.has(name)})
+
+    def with_tools(self, *tools: Tool) -> Registry:
+        """Return the registry with more tools. Raises `ConfigError` if a name is taken."""
+        return Registry.of([*self._tools.values(), *tools])
 
     def with_foreign(self, foreign: Mapping[str, ForeignTool], offered: tuple[ToolSchema, ...]) -> Registry:
         """Return the registry of a turn that has *foreign* tools as well."""
@@ -170,32 +182,46 @@ class Registry:
 
         A foreign tool has only its exact name: a server may have both `getUser` and `getuser`.
         """
-        if (foreign := self.foreign.get(name)) is not None:
-            return foreign
+        if self.foreign is not None and name in self.foreign:
+            return self.foreign[name]
         for spelling in (name, name.lower()):
             if (tool := self._tools.get(spelling) or self._aliases.get(spelling)) is not None:
                 return tool
         return None
 
     def prepare(self, name: str, arguments: str) -> Prepared | Settlement:
-        """Return the call ready to run, or an error for the model. No side effect."""
-        tool = self.get(name)
-        if tool is None:
-            name = name[:_SHOWN_CHARS]
-            # Imported here: models seldom make a name up.
-            from difflib import get_close_matches
+        """Return the call ready to run, or an error for the model. No side effect.
 
-            close = get_close_matches(name, [*self._tools, *self.foreign], n=3, cutoff=0.5)
-            hint = (
-                f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."
-            )
-            return Settlement(status="error", text=f"There is no tool named {name!r}.{hint}")
+        A call of `tool_use` is one of the tool that it names: hooks, rules, questions and the record see no other.
+        """
+        if self.foreign is not None and name == TOOL_USE:
+            # Imported here: most engines have no foreign tools.
+            from engine.tools.tool_search import unwrap
+
+            try:
+                name, arguments = unwrap(arguments)
+            except InvalidArguments as error:
+                return Settlement(status="error", text=str(error))
+            prepared = self._prepare(name, arguments)
+            return prepared if isinstance(prepared, Settlement) else attrs.evolve(prepared, unwrapped=arguments)
+        return self._prepare(name, arguments)
+
+    def _prepare(self, name: str, arguments: str) -> Prepared | Settlement:
+        tool = self.get(name)
+        if tool is None and any(schema.name == name for schema in self.offered):
+            # Requests still list it: what they begin with does not change when a tool goes.
+            text = f"Not executed: There is no tool {name} any more. Go on without it."
+            return Settlement(status="error", text=text)
+        if tool is None:
+            return Settlement(status="error", text=f"There is no tool named {name[:_SHOWN_CHARS]!r}.{self._hint(name)}")
         try:
             parsed = tool.parse(arguments)
         except InvalidArguments as error:
+            # A model may call a foreign tool that it has not searched for.
+            schema = f" Its schema: {tool.schema.schema}" if self.foreign and tool.name in self.foreign else ""
             return Settlement(
                 status="error",
-                text=f"The arguments of {tool.name} are not valid:\n{error}\nCall it again with arguments that fit its schema.",
+                text=f"The arguments of {tool.name} are not valid:\n{error}\nCall it again with arguments that fit its schema.{schema}",
             )
         return Prepared(
             tool=tool,
@@ -203,3 +229,15 @@ class Registry:
             text=parsed.text,
             mended=parsed.mended,
         )
+
+    def _hint(self, name: str) -> str:
+        """Return what a model that has called *name* may have meant."""
+        # Imported here: models seldom make a name up.
+        from difflib import get_close_matches
+
+        close = get_close_matches(name[:_SHOWN_CHARS], self._tools, n=3, cutoff=0.5)
+        if self.foreign:
+            from engine.tools.tool_catalogue import search_tools
+
+            close += [one.name for one in search_tools(tuple(self.foreign.values()), name[:_SHOWN_CHARS], 3)]
+        return f" Did you mean {' or '.join(close)}?" if close else f" There are: {', '.join(self._tools) or 'none'}."

@@ -31,12 +31,15 @@ from engine.core.protocols import ContextView
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.session.answer_types import Always, Recovery, Reject
+from engine.testing.fake_source import FakeSource
 from engine.testing.fake_tools import BEHAVIOURS, Work
 from engine.testing.fakes import ScriptedKeeper, ScriptedSnapshots
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
+from engine.tools.foreign import JsonArguments
 from engine.tools.tool import assessed_by, tool
 from engine.tools.tool_context import ToolContext
+from engine.tools.tool_source import SourceScope, ToolSource
 
 
 def _manner(manner: str) -> Scenario:
@@ -174,6 +177,46 @@ def _siblings(info: ModelInfo, settings: Settings | None = None) -> Scenario:
     root = [*(e for n in range(3) for e in call("sub", {"key": f"s{n}"}, id=f"{n}")), *done("calls")]
     child = [Pause(0.3), *text("child "), Pause(0.3), *done()]
     return Scenario(script=[root, child, child, child], model=info, settings=settings or Settings())
+
+
+class _Changing(FakeSource):
+    """A source whose tools are others each time that it is asked, some of which take time, and which holds the first turn."""
+
+    async def slow(self, arguments: JsonArguments, ctx: ToolContext) -> str:
+        await trio.sleep(0.3)
+        return arguments.text
+
+    async def hold(self, scope: SourceScope) -> None:
+        await trio.sleep(0.3)
+        self.offer("slow", "lost", "still", body=self.slow)
+
+    def lose(self, _: ModelRequest) -> Answer:
+        self.offer("slow", "new", body=self.slow)
+        lost = call("tool_use", {"name": "fake_lost", "arguments": {}}, id="1")
+        return [*lost, *call("tool_use", {"name": "fake_slow", "arguments": {"query": "a"}}, id="2"), *done("calls")]
+
+
+def _sourced(*, hangs: bool = False) -> Scenario:
+    """Tools that are searched for and used, of a source that changes in the middle of the turn."""
+    source = _Changing()
+    source.wait = _never if hangs else source.hold
+
+    def fresh() -> Sequence[ToolSource]:
+        source.offer()
+        return [source]
+
+    search = call("tool_search", {"query": "slow lost"}, id="1")
+    use = call("tool_use", {"name": "fake_slow", "arguments": {"query": "b"}}, id="2")
+    return Scenario(
+        sources=fresh,
+        settings=Settings(eager_tokens=0),
+        asks=True,
+        script=[[*search, *use, *_LOOK_MORE, *done("calls")], source.lose, [*text("ok"), *done()]],
+    )
+
+
+async def _never(_: SourceScope) -> None:
+    await trio.sleep_forever()
 
 
 CATALOGUE: dict[str, Callable[[], Scenario]] = {
@@ -351,6 +394,8 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "files can't be noted": lambda: Scenario(
         snapshots=lambda: ScriptedSnapshots(fails=True), script=[[*_LOOK, *_WORK, *done("calls")]]
     ),
+    "tools that are searched for": _sourced,
+    "tools that are never ready": partial(_sourced, hangs=True),
     "three levels, stubborn": lambda: _deep("stubborn"),
     "three levels, cleaning up": lambda: _deep("cleans_up"),
 }

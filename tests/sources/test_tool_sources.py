@@ -11,59 +11,18 @@ import trio.testing
 
 import engine
 from engine.core.errors import ConfigError
-from engine.core.events import CallJudged, CallQueued, CallSettled, Notice, PermissionAsked
-from engine.core.messages import CallStatus
-from engine.options import PermissionOptions, Ports
-from engine.session.engine import Engine
+from engine.core.events import CallJudged, CallQueued, PermissionAsked
+from engine.options import Ports
 from engine.testing.fake_source import FakeSource
-from engine.testing.script import Answer, call, done, text
+from engine.testing.script import Answer
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools import SourceScope, Tool, foreign_tool
-
-DONE: Answer = [*text("Done."), *done()]
+from tests.support.sourced import DONE, calls, names, notices, opened, results, run
 
 
 @attrs.frozen
 class Nothing:
     """No arguments."""
-
-
-def calls(name: str, arguments: dict[str, object] | None = None, *, id: str = "1") -> Answer:  # noqa: A002
-    return [*call(name, {} if arguments is None else arguments, id=id), *done("calls")]
-
-
-def opened(
-    model: ScriptedProvider, *sources: FakeSource, profile: str = "full", rules: Sequence[str] = (), **options: object
-) -> Engine:
-    return engine.open_engine(
-        model=model,
-        permissions=PermissionOptions(profile=profile, rules=rules),
-        ports=Ports(sources=sources),
-        **options,  # type: ignore[arg-type]  # a test names only what open_engine takes
-    )
-
-
-async def run(session: engine.Session, prompt: str = "go") -> list[object]:
-    """Run a turn, rejecting what it asks; return its events."""
-    events: list[object] = []
-    async with session.prompt(prompt) as turn:
-        async for event in turn:
-            events.append(event)
-            if isinstance(event, PermissionAsked):
-                await turn.reply(event.request_id, engine.Reject("no"))
-    return events
-
-
-def results(events: Sequence[object]) -> list[tuple[CallStatus, str]]:
-    return [(e.settlement.status, e.settlement.text) for e in events if isinstance(e, CallSettled)]
-
-
-def notices(events: Sequence[object]) -> list[str]:
-    return [event.text for event in events if isinstance(event, Notice) and event.code == "tool_source"]
-
-
-def names(model: ScriptedProvider, request: int = -1) -> list[str]:
-    return [tool.name for tool in model.requests[request].tools]
 
 
 async def test_foreign_tool_is_called() -> None:

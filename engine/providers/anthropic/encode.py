@@ -275,6 +275,11 @@ def _result_block(answered: CallWithResult) -> Json:
     block: Json = {"type": "tool_result", "tool_use_id": safe_id(answered.call.call_id)}
     if answered.is_error:
         block["is_error"] = True
+    if answered.settlement.tools:
+        # The API shows their schemas here, in the place of the text.
+        return block | {
+            "content": [{"type": "tool_reference", "tool_name": name} for name in answered.settlement.tools]
+        }
     content = answered.text
     if not answered.media:
         return block | {"content": content}
@@ -284,15 +289,22 @@ def _result_block(answered: CallWithResult) -> Json:
 
 
 def _tools(tools: Sequence[ToolSchema], hosted: Sequence[Json], marker: Json) -> list[Piece]:
-    """Encode our tools, then the hosted ones, then the cache marker of the last one as a separate piece."""
-    documents = [*((f"tool {tool.name}", _tool(tool)) for tool in tools), *(("tools", tool) for tool in hosted)]
+    """Encode our tools, then the hosted ones, the cache marker of the last one as a separate piece, and deferred tools."""
+    listed = [tool for tool in tools if not tool.deferred]
+    documents = [*((f"tool {tool.name}", _tool(tool)) for tool in listed), *(("tools", tool) for tool in hosted)]
     pieces = [
         Piece(label, (b"}," if number else b"") + to_bytes(document)[:-1])
         for number, (label, document) in enumerate(documents)
     ]
     # A piece of its own, because the last tool gets it: with the marker, adding a tool would change two pieces.
     end = b"," + members({"cache_control": marker}) if marker else b""
-    return [Piece("tools", b',"tools":['), *pieces, Piece("tools", end + b"}]")]
+    # After the marker, which the API refuses on a deferred tool: they are no part of what is cached.
+    deferred = [
+        Piece(f"tool {tool.name}", b"," + to_bytes(_tool(tool) | {"defer_loading": True}))
+        for tool in tools
+        if tool.deferred
+    ]
+    return [Piece("tools", b',"tools":['), *pieces, Piece("tools", end + b"}"), *deferred, Piece("tools", b"]")]
 
 
 def _tool(tool: ToolSchema) -> Json:

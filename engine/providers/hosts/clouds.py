@@ -97,6 +97,7 @@ CLOUDS: tuple[Host, ...] = (
             # By default, a project's policy does not allow answer schemas.
             output="tool",
             marks="anthropic",
+            defers_tools=True,
             long_cache=True,
             space_between_reasoning=True,
         ),

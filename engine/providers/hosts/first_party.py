@@ -71,6 +71,7 @@ FIRST_PARTY: tuple[Host, ...] = (
             user_media=DOCUMENTS,
             result_media=DOCUMENTS,
             marks="anthropic",
+            defers_tools=True,
             long_cache=True,
             space_between_reasoning=True,
         ),

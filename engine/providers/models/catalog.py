@@ -15,6 +15,7 @@ from engine.providers.hosts.host_config import host_named
 from engine.providers.models import prices
 from engine.providers.models.family_names import family_of
 from engine.providers.models.limits import ModelLimits, limits_of
+from engine.providers.models.quirks_lookup import quirks_of
 from engine.providers.models.usable import can_work
 
 # Enough for a few steps; also the smallest default of a local server.
@@ -47,6 +48,7 @@ def info_of(name: str, host: Host | None = None, config: Config | None = None) -
         host=prefix,
         parallel=None if host is None else host.parallel,
         silence=None if host is None else host.silence,
+        defers_tools=host is not None and quirks_of(host, model).defers_tools,
         options=configured.options,
         price_input=base.price_input,
         price_output=base.price_output,

@@ -48,6 +48,12 @@ OF_MAKERS: tuple[Family, ...] = (
             "thinking_display": True,
         },
     ),
+    # Deferred tools exist since 4, for Haiku since 4.5.
+    Family(
+        pattern=anchored(r"claude-(?:v2|2|instant|3|haiku-4(?:-[01])?(?:$|@|-2\d{3,}))"),
+        wires=_CLAUDE,
+        changes={"defers_tools": False},
+    ),
     # From 5 on they think by default; Fable and Mythos always.
     Family(
         pattern=anchored(r"claude-[a-z]+-(?:[5-9]|\d\d)"),

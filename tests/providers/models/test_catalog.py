@@ -27,6 +27,7 @@ def test_a_listed_model_has_its_limits_and_prices() -> None:
         output=64_000,
         family="claude",
         host="anthropic",
+        defers_tools=True,
         price_input=1.0,
         price_output=5.0,
         price_cache_read=0.1,

@@ -2174,6 +2174,8 @@ export interface Settlement {
   failed: boolean;
   /** JSON for clients, never sent to the model. */
   metadata: string;
+  /** the names of tools that it shows to the model. */
+  tools: string[];
 }
 
 /** The share of the window that one kind of content takes. */
