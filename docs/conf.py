@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
@@ -61,6 +62,7 @@ PAGES = {
     "SECURITY.md": "security",
 }
 
+_LOADED = re.compile(r"<(?:script|link|img|iframe|audio|video|source|object)\b[^>]*\b(?:src|href|data)=[\"'](?:https?:)?//[^\"']*")
 _SECTION = re.compile(r"^## +(?P<title>.+?) *$", flags=re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md(?P<rest>.*)$", flags=re.MULTILINE)
 _LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md\)")
@@ -111,6 +113,15 @@ def _write_api_pages(app: Sphinx) -> None:
         (folder / f"{module}.md").write_text(page, encoding="utf-8")
 
 
+def _check_loads_nothing(app: Sphinx, exception: Exception | None) -> None:
+    """Fail if a page of the site would load something from elsewhere: there are no trackers, and it works offline."""
+    if exception is None and app.builder.name == "html":
+        for page in Path(app.outdir).rglob("*.html"):
+            found = _LOADED.search(page.read_text(encoding="utf-8"))
+            if found is not None:
+                raise ExtensionError(f"{page.relative_to(app.outdir)} loads {found[0]}")
+
+
 def _llms_txt(index: str) -> str:
     """Return `llms.txt`: the lists of the index, for readers that are language models. Decisions are what they can skip."""
     parts = _SECTION.split(index)
@@ -137,3 +148,4 @@ def setup(app: Sphinx) -> None:
     app.connect("builder-inited", _write_api_pages)
     app.connect("source-read", _read_page)
     app.connect("build-finished", _write_llms_txt)
+    app.connect("build-finished", _check_loads_nothing)
