@@ -62,7 +62,9 @@ PAGES = {
     "SECURITY.md": "security",
 }
 
-_LOADED = re.compile(r"<(?:script|link|img|iframe|audio|video|source|object)\b[^>]*\b(?:src|href|data)=[\"'](?:https?:)?//[^\"']*")
+_LOADED = re.compile(
+    r"<(?:script|link|img|iframe|audio|video|source|object)\b[^>]*\b(?:src|href|data)=[\"'](?:https?:)?//[^\"']*"
+)
 _SECTION = re.compile(r"^## +(?P<title>.+?) *$", flags=re.MULTILINE)
 _ENTRY = re.compile(r"^- \[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md(?P<rest>.*)$", flags=re.MULTILINE)
 _LINK = re.compile(r"\[(?P<title>[^\]]+)\]\((?P<page>[\w./-]+)\.md\)")
