@@ -33,6 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         first = "chat"
     if first not in COMMANDS:
         return _run_without_command(first, rest)
+    if sys.platform == "win32":  # before a command imports what only POSIX has
+        print_error(
+            "engine: Windows is not supported; it works in WSL\nNext: use wsl --install, then install engine there"
+        )
+        return 2
     if first == "completion" and len(rest) == 1 and rest[0] in SHELLS:
         return print_script(rest[0])
     return _run_guarded(first, rest)

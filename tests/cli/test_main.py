@@ -99,3 +99,18 @@ def test_a_reader_who_has_left() -> None:
     result = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, capture_output=True, text=True, check=True)
     assert result.stdout == "0\n"
     assert result.stderr == ""
+
+
+def test_windows_is_refused_before_anything_is_imported() -> None:
+    missing = "fcntl grp pty pwd resource termios tty"
+    lines = [
+        "import sys",
+        "sys.platform = 'win32'",
+        f"sys.modules.update(dict.fromkeys('{missing}'.split()))",
+        "from engine.cli import main",
+        "assert main(['--version']) == 0",
+        "sys.exit(main(['run', 'hello']))",
+    ]
+    ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("engine: Windows is not supported; it works in WSL\nNext: use wsl --install")

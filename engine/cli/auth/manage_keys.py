@@ -148,12 +148,12 @@ def _import(args: argparse.Namespace) -> int:
         return print_text("No keys in your shell's files.\n")
     file = AuthFile(Path(config.auth_file))
     for each in keys.values():
-        shown = escape_control_chars(
-            f"{each.variable} for {each.host} in {each.location} ({last_characters(each.key)})"
-        )
         if args.copy:
             file.add(each.host, each.key)
-        print_text(f"{'Stored ' if args.copy else ''}{shown}\n")
+        where = f"{'from' if args.copy else 'in'} {each.location} ({last_characters(each.key)})"
+        print_text(
+            escape_control_chars(f"{'Stored ' if args.copy else ''}{each.variable} for {each.host} {where}") + "\n"
+        )
     if not args.copy:
         print_error("Next: engine auth import --copy")
     return DONE

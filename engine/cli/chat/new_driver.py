@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import sys
 from collections.abc import Awaitable, Callable
@@ -14,7 +15,7 @@ from engine.cli.chat.chat_drafts import ChatDrafts
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.display.styles import Painter
 from engine.cli.chat.display.terminal_mode import RawTerminal
-from engine.cli.chat.display.transcript_view import TranscriptView
+from engine.cli.chat.display.transcript_view import AGAIN, TranscriptView
 from engine.cli.chat.line_driver import LineDriver
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.machine.chat_machine import ChatMachine
@@ -23,6 +24,7 @@ from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.state_commands import StateCommands
 from engine.cli.chat.user_shell import UserShell
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for
@@ -67,11 +69,14 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     is_accessible = terminal is None
     output = Output.to(sys.stdout, "never" if is_accessible else colour)
     symbols = ASCII if is_accessible else symbols_for(output.encoding)
-    view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible)
+    # The keys of a server are not here.
+    env = {} if source.is_remote else os.environ
+    around = Surroundings(env=env, config=source.config, again=AGAIN)
+    view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible, around)
     machine = ChatMachine(
         view,
         StatusFacts(default_profile=source.profile, model=source.client.state.model),
-        QuestionQueue(symbols, is_accessible),
+        QuestionQueue(symbols, is_accessible, around),
         lambda: f"input_{secrets.token_hex(8)}",
         is_accessible=is_accessible,
         commands=source.commands.available,

@@ -107,7 +107,7 @@ def test_import_copies_only_when_asked(shell: Shell) -> None:
         f"MISTRAL_API_KEY for mistral in {place}:3 (ends 4242)",
     ]
     assert not shell.file.exists()
-    assert shell.run("import --copy openai")[1] == f"Stored OPENAI_API_KEY for openai in {place}:1 (ends 4242)\n"
+    assert shell.run("import --copy openai")[1] == f"Stored OPENAI_API_KEY for openai from {place}:1 (ends 4242)\n"
     assert [row["host"] for row in json.loads(shell.file.read_text())["keys"]] == ["openai"]
 
 

@@ -109,3 +109,16 @@ def test_end_of_input_waits_for_the_turn(chat: Lines) -> None:
     chat.type("chat")
     assert chat.end() == 0
     assert "Engine: Ready to chat." in chat.output
+
+
+def test_failure_has_the_words_of_a_run(chat: Lines) -> None:
+    chat.type("refused")
+    chat.read_until("Another model: ")
+    chat.answer("2", "Stopped.")
+    chat.read_until("Stopped after")
+    chat.type("/quit")
+    assert chat.end() == 0
+    # In the question, and at the end with what to do.
+    words = "Anthropic rejected the key in ANTHROPIC_API_KEY (ends …6789)\n"
+    assert chat.output.count(words) == 2
+    assert f"- {words}- Next: engine auth test anthropic\n- or: set ANTHROPIC_API_KEY to another key\n" in chat.output

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from engine.cli.chat.display.styles import Painter, wrap_note
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.markdown_view import MarkdownView
@@ -22,6 +23,8 @@ from engine.journal.state import Resync, SessionState
 from engine.tools.tool_text import main_argument
 
 MAX_RUNNING_ROWS: Final = 5
+# What continues a session after a turn that failed.
+AGAIN: Final = "send a message to continue"
 _MIN_REASONING_SECONDS: Final = 1.0
 
 _CALL_EVENTS: Final = (ev.CallAnnounced, ev.CallStarted, ev.CallProgress, ev.CallHeartbeat, ev.CallSettled)
@@ -45,12 +48,14 @@ class TranscriptView:
 
     Attributes:
         is_accessible: lines say in words whose they are, and nothing is only shown while it is open.
+        surroundings: what the words about a failure need besides its facts.
     """
 
     painter: Painter
     symbols: Symbols
     width: int
     is_accessible: bool = False
+    surroundings: Surroundings = Surroundings(again=AGAIN)
     _renderer: Renderer = attrs.field(init=False)
     _text: MarkdownView = attrs.field(init=False)
     _is_labelled: bool = attrs.field(default=False, init=False)
@@ -68,6 +73,7 @@ class TranscriptView:
             plain=self.is_accessible,
             shows_text=False,
             palette=Palette(self.painter.is_styled),
+            surroundings=self.surroundings,
         )
         self._text = self._new_text()
 
@@ -261,7 +267,13 @@ class TranscriptView:
         else:
             seconds = None if self._turn_started is None else max(0.0, event.time - self._turn_started)
             line = closing_line(result, self._tally, seconds)
-        return [self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
+        # Imported here: most turns complete.
+        from engine.cli.problems.problem import problem_of_result
+
+        problem = problem_of_result(result, self.surroundings)
+        lines = () if problem is None else problem.lines()
+        rows = [row for each in lines for row in wrap_note(f"{self.symbols.note} {each}", self.width)]
+        return [*rows, self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
 
 
 def _is_users(message: UserMessage) -> bool:

@@ -15,6 +15,7 @@ import attrs
 
 from engine.cli.chat.editor.text_buffer import TextBuffer
 from engine.cli.chat.machine import effects as do
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.questions import permission_answers as pa
 from engine.cli.questions.answer_guard import QUIET_SECONDS
 from engine.cli.questions.permission_view import PermissionView, choice_lines
@@ -52,12 +53,14 @@ class QuestionQueue:
 
     Attributes:
         is_numbered: the choices have numbers, for whole lines.
+        surroundings: what the words about a failure need besides its facts.
         answer_line: what is typed as an answer in words.
         is_typing: the keys go to that line.
     """
 
     symbols: Symbols
     is_numbered: bool = False
+    surroundings: Surroundings = Surroundings()
     answer_line: TextBuffer = attrs.field(factory=TextBuffer, init=False)
     is_typing: bool = attrs.field(default=False, init=False)
     _keys: QuestionKeys = attrs.field(factory=QuestionKeys, init=False)
@@ -238,7 +241,7 @@ class QuestionQueue:
             return view.lines(self.symbols, position=(1, len(self._open)))
         assert not isinstance(request, ev.PermissionAsked)
         if isinstance(request, ev.RecoveryAsked):
-            return recovery_question(request, self.symbols).splitlines()
+            return recovery_question(request, self.symbols, self.surroundings).splitlines()
         return tool_question(request, self.symbols).splitlines()
 
     def _numbered_choices(self, request: OpenQuestion, view: PermissionView | None) -> list[str]:
