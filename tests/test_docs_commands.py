@@ -29,6 +29,8 @@ SHELLS = {"console", "sh", "bash"}
 # The reference is made from the command table, whose examples have a test of their own.
 MADE = {DOCS / "reference" / "commands.md"}
 HAND_WRITTEN = [page for page in PAGES if page.parent.name != "design" and page not in MADE]
+# It takes seconds, and has tests of its own, in a terminal and in the wheel.
+TESTED_ELSEWHERE = ("engine demo",)
 _NEEDS = re.compile(r"#.*\bneeds\b")
 _SECONDS = 100
 
@@ -49,7 +51,9 @@ class Script:
         """The lines that need nothing but the engine."""
         if self.lines[0].startswith("#") and _NEEDS.search(self.lines[0]):
             return []
-        return [line for line in self.lines if not _NEEDS.search(line) and line.split()[:1] != ["make"]]
+        return [
+            line for line in self.lines if not _NEEDS.search(line) and not line.startswith(("make ", *TESTED_ELSEWHERE))
+        ]
 
 
 def scripts() -> Iterator[Script]:

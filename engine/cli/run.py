@@ -19,7 +19,7 @@ from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
-from engine.cli.problems.raised import problem_of_error
+from engine.cli.problems.raised import lines_of_error, problem_of_error
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
 from engine.cli.run_options import Options, OutputOptions
@@ -63,8 +63,7 @@ def main(arguments: list[str]) -> int:
             return trio.run(run_task, options, _tools(options))
 
     def explain(error: EngineError) -> Sequence[str]:
-        found = problem_of_error(error, around)
-        return () if found is None else (*found[1].lines(),)
+        return lines_of_error(error, around)
 
     def print_record(error: EngineError, code: int, lines: Sequence[str]) -> None:
         print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))

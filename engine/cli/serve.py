@@ -18,6 +18,8 @@ from engine.cli.flags.config_flags import split_continue
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
+from engine.cli.problems.raised import lines_of_error
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.server_process import ServeCommand, run_server
 from engine.cli.terminal.exit_codes import run_command
@@ -64,7 +66,7 @@ def main(arguments: list[str]) -> int:
         tools = default_tools(config.sandbox, knowledge_for(config), command.layers, command.cwd, config.all_agents)
         return run_server(command, tools)
 
-    return run_command("serve", run)
+    return run_command("serve", run, explain=lambda error: lines_of_error(error, Surroundings(env=os.environ)))
 
 
 def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:

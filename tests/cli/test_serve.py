@@ -79,6 +79,14 @@ def test_page_is_opened_by_a_private_file(engine: Start, tmp_path: Path, runtime
     assert command.wait() == 0
 
 
+def test_missing_key_has_three_ways_out(engine: Start, runtime: str) -> None:
+    command = engine("serve", XDG_RUNTIME_DIR=runtime, ANTHROPIC_API_KEY="")
+    assert command.wait() == 6
+    assert "engine serve: No API key for Anthropic\nNext: export ANTHROPIC_API_KEY=KEY\nor: " in command.output.replace(
+        "\r\n", "\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("arguments", "address"),
     [

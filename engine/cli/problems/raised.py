@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from engine.cli.problems.facts import FailureFacts
@@ -19,6 +19,12 @@ def problem_of_error(error: EngineError, surroundings: Surroundings) -> tuple[st
     """Return the code of *error* and what the user reads about it; None: its own message says it all."""
     failure = _failure_of(error)
     return None if failure is None else (failure.code, problem_of(failure, surroundings))
+
+
+def lines_of_error(error: EngineError, surroundings: Surroundings) -> Sequence[str]:
+    """Return the lines that a terminal shows of *error*; none: its own message says it all."""
+    found = problem_of_error(error, surroundings)
+    return () if found is None else (*found[1].lines(),)
 
 
 def _failure_of(error: EngineError) -> FailureFacts | None:
