@@ -41,7 +41,7 @@ ACTIONS: Final = (
     ChatAction("send", ("enter",), "send; while the agent works, it reads the message before its next step"),
     ChatAction("send_later", ("alt+enter",), "send after this turn"),
     ChatAction("newline", ("ctrl+j", "shift+enter", "ctrl+enter"), "new line; so is \\ before Enter"),
-    ChatAction("cancel", ("escape",), "cancel the turn"),
+    ChatAction("cancel", ("escape",), "cancel the turn; twice, at an empty prompt: rewind"),
     ChatAction("interrupt", ("ctrl+c",), "cancel the turn; else clear the draft; twice: quit"),
     ChatAction("quit", ("ctrl+d",), "quit, if the draft is empty; else delete forward"),
     ChatAction("suspend", ("ctrl+z",), "suspend; fg continues"),

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.slash_commands import SlashCommand
 from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
 from engine.core.ids import CallId, TurnId
@@ -136,3 +137,24 @@ def test_interrupt_keeps_the_draft_in_the_history() -> None:
     assert chat.take() == []
     chat.press("ctrl+c")
     assert chat.take() == [do.Leave()]
+
+
+def test_two_escapes_rewind() -> None:
+    chat = Chat()
+    chat.machine.commands = (*chat.machine.commands, SlashCommand("rewind", ""))
+    chat.press("escape")
+    chat.now += 5
+    chat.press("escape")
+    assert chat.take() == []
+    chat.press("escape")
+    assert chat.take() == [do.RunCommand("rewind", "")]
+    chat.type("a")
+    chat.press("escape", "escape")
+    assert chat.take() == []
+
+
+def test_key_of_a_command_that_is_not_here_says_so() -> None:
+    chat = Chat()
+    chat.machine.commands = ()
+    chat.press("ctrl+t")
+    assert (chat.take(), chat.machine.notice) == ([], "/jobs does not work here")

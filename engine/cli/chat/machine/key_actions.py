@@ -20,6 +20,8 @@ from engine.cli.chat.machine.slash_commands import find_command, is_command_line
 
 # Ctrl-C at an empty prompt: a second one within this time leaves.
 LEAVE_SECONDS: Final = 2.0
+# Esc at an empty prompt: a second one within this time rewinds.
+ESCAPE_SECONDS: Final = 0.6
 # What Shift+Tab goes through; never the one that allows everything.
 _PROFILES: Final = ("ask", "auto-edit", "read-only")
 
@@ -35,6 +37,7 @@ class KeyActions:
     _chat: ChatContents
     _sender: MessageSender
     _dialogs: Dialogs
+    _rewind_before: float = attrs.field(default=float("-inf"), init=False)
     _first_key: str = attrs.field(default="", init=False)
     leave_before: float = attrs.field(default=float("-inf"), init=False)
     _commands: dict[str, Callable[[str], Iterator[do.Effect]]] = attrs.field(init=False)
@@ -183,15 +186,22 @@ class KeyActions:
     # -- the turn and the chat -------------------------------------------------------------------
 
     def _escape(self, now: float) -> Iterator[do.Effect]:
-        del now
-        if self._chat.questions.has_focus:
-            self._chat.questions.leave()
-        elif self._chat.composer.vi_escape():
+        """Handle Esc: it leaves a question or vi's insert mode, ends a command, cancels the turn; twice, it rewinds."""
+        chat, before = self._chat, self._rewind_before
+        self._rewind_before = float("-inf")
+        if chat.questions.has_focus:
+            chat.questions.leave()
+        elif chat.composer.vi_escape():
             return
-        elif self._chat.has_running_shell:
+        elif chat.has_running_shell:
             yield do.StopShell()
-        elif self._chat.turn_id is not None:
+        elif chat.turn_id is not None:
             yield from self._cancel()
+        elif not chat.composer.buffer.text:
+            if now < before:
+                yield from self._run_available("rewind")
+            else:
+                self._rewind_before = now + ESCAPE_SECONDS
 
     def _interrupt(self, now: float) -> Iterator[do.Effect]:
         """Handle Ctrl-C."""
@@ -242,7 +252,14 @@ class KeyActions:
 
     def _jobs(self, now: float) -> Iterator[do.Effect]:
         del now
-        yield do.RunCommand("jobs", "")
+        yield from self._run_available("jobs")
+
+    def _run_available(self, name: str) -> Iterator[do.Effect]:
+        """Run a command; not every client has all of them."""
+        if any(command.name == name for command in self._chat.commands):
+            yield do.RunCommand(name, "")
+        else:
+            self._chat.notice = f"/{name} does not work here"
 
     # -- help with writing -----------------------------------------------------------------------
 
