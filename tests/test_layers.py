@@ -81,6 +81,7 @@ LAYERS = (
     "control.service",
     "control",
     "client",
+    "acp",
     "cli.terminal",
     "cli.chat.editor",
     "cli.problems",

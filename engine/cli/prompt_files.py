@@ -95,11 +95,7 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
             )
         return unchanged
     name, rest = match[1], match[2] or ""
-    workspace = Workspace.of(str(cwd), layers.home)
-    folders = workspace.own_folders(COMMANDS)
-    # A project's commands are prompts by strangers: only a trusted project may define any.
-    is_trusted = bool(folders) and layers.is_trusted(workspace.project)
-    commands = _load_commands(workspace, layers, folders if is_trusted else [])
+    commands, untrusted_project = custom_commands(cwd, layers)
     command = commands.get(name)
     if command is not None:
         text = command.render([*split_words(rest), *words])
@@ -107,11 +103,21 @@ def expand_task(text: str, words: Sequence[str], cwd: Path, layers: PromptLayers
     if os.path.lexists(f"/{name}"):  # the task begins with a path
         return unchanged
     unknown = f"unknown command /{name}; {commands.suggest(name)}"
-    if folders and not is_trusted:
+    if untrusted_project:
         raise ConfigError(
-            f"{unknown}\n{workspace.project} defines commands, but is not trusted\nNext: engine permissions trust"
+            f"{unknown}\n{untrusted_project} defines commands, but is not trusted\nNext: engine permissions trust"
         )
     raise ConfigError(f"{unknown}\nNext: begin the task with a word, or define the command")
+
+
+def custom_commands(cwd: Path, layers: PromptLayers) -> tuple[Commands, str]:
+    """Return the commands that can be used in a folder, and its project if that has more but is not trusted. It blocks."""
+    workspace = Workspace.of(str(cwd), layers.home)
+    folders = workspace.own_folders(COMMANDS)
+    # A project's commands are prompts by strangers: only a trusted project may define any.
+    is_trusted = bool(folders) and layers.is_trusted(workspace.project)
+    commands = _load_commands(workspace, layers, folders if is_trusted else [])
+    return commands, workspace.project if folders and not is_trusted else ""
 
 
 def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: Sequence[str]) -> Commands:

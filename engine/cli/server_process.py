@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Final, final
 
@@ -15,10 +14,11 @@ import trio
 
 from engine.cli.flags.model_flags import ModelChoice
 from engine.cli.flags.permission_flags import PermissionChoice
-from engine.cli.flags.store_flags import open_store
 from engine.cli.page_link import open_in_browser, running_link
+from engine.cli.served_engine import open_served_engine
 from engine.cli.stdio_server import serve_stdio
 from engine.cli.terminal.exit_codes import DONE
+from engine.cli.terminal.own_streams import take_standard_streams
 from engine.cli.terminal.signals import leave_at_once, termination_signals
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.control.listen import ServedAt, ServeOptions, serve
@@ -28,12 +28,9 @@ from engine.control.service.service_manager import ServiceManager
 from engine.control.service.tls_files import TlsFiles
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import public
-from engine.core.settings import Settings
 from engine.core.threads import to_thread
 from engine.prompt.layers import PromptLayers
-from engine.session.engine import Engine, engine_runtime, open_engine
-from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
-from engine.snapshots.project_snapshots import ProjectSnapshots
+from engine.session.engine import Engine, engine_runtime
 from engine.tools.shell_environment import marker
 from engine.tools.tool import Tool
 
@@ -69,7 +66,7 @@ class ServeCommand:
 
 def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
     """Serve until a signal, a client or idleness ends it; return the exit code. Raises `ConfigError`, `StoreError`."""
-    stream = _own_streams() if command.serving is None else None
+    stream = take_standard_streams() if command.serving is None else None
     try:
         return trio.run(_serve, command, tools, stream)
     except ServerRunning as running:
@@ -89,16 +86,6 @@ def run_server(command: ServeCommand, tools: Sequence[Tool]) -> int:
         return print_text(f"{text}\n" if link is None or command.opens else f"{text}\n{_link_line(link)}\n")
 
 
-def _own_streams() -> tuple[int, int]:
-    """Return standard input and output, where nothing else reads or writes any more."""
-    own = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return own
-
-
 async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[int, int] | None) -> int:
     """Serve. Always a checkpoint. Raises `ConfigError`, `StoreError`."""
     ended = trio.Event()
@@ -106,7 +93,9 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[in
         with trio.open_signal_receiver(*termination_signals()) as signals:
             # The server outlives the engine, so that clients get what that says when it is closed.
             async with trio.open_nursery() as nursery:
-                async with _engine_of(command, tools) as eng:
+                async with open_served_engine(
+                    command.model, command.permissions, command.layers, tools, place=command.place
+                ) as eng:
                     served = await nursery.start(_run, eng, command, streams, ended)
                     process = _ServerProcess(command, eng, served)
                     process.announce(nursery)
@@ -120,26 +109,6 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[in
     except BaseExceptionGroup as group:
         raise public(group) from None
     return DONE
-
-
-@asynccontextmanager
-async def _engine_of(command: ServeCommand, tools: Sequence[Tool]) -> AsyncGenerator[Engine]:
-    """Open the store and the engine. A checkpoint."""
-    config = command.model.config
-    async with (
-        open_store(command.place) as store,
-        open_engine(
-            model=command.model.models,
-            config=config,
-            tools=tools,
-            settings=Settings(options=command.model.options, on_exhausted="ask"),
-            permissions=PermissionOptions(approver=command.permissions.policy(config)),
-            store=store,
-            context=ContextOptions(prompt=command.layers),
-            files=FileOptions(snapshots=ProjectSnapshots(left_out=(command.place,))),
-        ) as eng,
-    ):
-        yield eng
 
 
 async def _run(

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "config": ("config_commands", "CONFIG_COMMANDS", "show, explain and change the configuration"),
     "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
     "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),
+    "acp": ("acp_command", "ACP", "serve an editor that starts it: Zed, JetBrains, Neovim"),
     "completion": ("completion_commands", "COMPLETION", "print the completion script for bash, zsh or fish"),
     "schema": ("schema_command", "SCHEMA", "print the JSON Schema of records, events or configuration"),
     "demo": ("demo_commands", "DEMO", "see it work: offline, without a key"),

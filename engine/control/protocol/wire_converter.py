@@ -195,15 +195,16 @@ def read_params(value: Json, kind: type[T]) -> T:
     for name, item in value.items() if isinstance(value, dict) else ():
         if isinstance(item, list) and len(item) > MOST_ITEMS:
             raise BadParams(name[:_NAME_CHARS], f"expected at most {MOST_ITEMS} items")
-    return _read(_STRICT, {} if value is None else value, kind)
+    return read_with(_STRICT, {} if value is None else value, kind)
 
 
 def read_received(value: Json, kind: type[T]) -> T:
     """Return what a server sent, which may be newer: unknown fields are ignored. Raises `BadParams`."""
-    return _read(_TOLERANT, value, kind)
+    return read_with(_TOLERANT, value, kind)
 
 
-def _read(converter: Converter, value: Json, kind: type[T]) -> T:
+def read_with(converter: Converter, value: Json, kind: type[T]) -> T:
+    """Return an object of JSON as a value, read by that converter. Raises `BadParams`."""
     if not isinstance(value, dict):
         raise BadParams("", "expected an object")
     try:
