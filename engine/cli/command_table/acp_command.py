@@ -25,7 +25,7 @@ ACP: Final = CommandSpec(
                 Flag(
                     names=("--question-timeout",),
                     value="SECONDS",
-                    help="reject what the user does not answer for so long",
+                    help="deny what the user does not answer for so long",
                     detail="An editor may not show a question.",
                     parse=seconds,
                     default=600.0,
