@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 ALLOWED_BEYOND_TRIO = frozenset[str]()
 HEAVY = frozenset(
     {"asyncio", "cattrs", "httpx", "httpcore", "anyio", "sqlite3", "tree_sitter", "tree_sitter_bash", "trio_websocket"}
-    | {"yaml"}
+    | {"yaml", "httpx2", "jsonschema", "mcp", "opentelemetry", "pydantic", "ray"}
 )
 COMMAND_LINE_LIBRARIES = frozenset({"argparse", "click", "cyclopts", "optparse", "prompt_toolkit", "rich", "typer"})
 # Modules that need an extra, and what it is; they are skipped where it is not installed.

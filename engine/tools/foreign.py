@@ -12,9 +12,11 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ToolSchema
-from engine.core.schema import Json
+from engine.core.schema import Json as JsonMember
 from engine.core.value_base import Value
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
+from engine.providers.wire.schema_dialects import adapt
+from engine.providers.wire.untrusted_json import Json
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.foreign_names import foreign_name, foreign_right
 from engine.tools.tool import Body, Tool
@@ -28,6 +30,8 @@ MAX_DESCRIPTION_CHARS: Final = 2_000
 _SHOWN_ARGUMENTS_CHARS: Final = 2_000
 # Control, format (bidi, zero width, tags), surrogates, private use, unassigned.
 _INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+# What hosts refuse at the root of a tool's schema.
+_ROOT_CHOICES: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "if", "$ref", "enum", "const"})
 ForeignBody = Callable[["JsonArguments", ToolContext], Awaitable["str | ToolOutput"]]
 
 
@@ -40,7 +44,7 @@ class JsonArguments(Value):
         text: the same as text.
     """
 
-    value: dict[str, Json]
+    value: dict[str, JsonMember]
     text: str
 
 
@@ -51,7 +55,8 @@ class ForeignTool(Tool):
     Attributes:
         server: who offers it.
         own_name: what the server calls it.
-        input: the schema of its arguments.
+        input: the schema of its arguments, by which they are checked.
+        shown: the same for models, as JSON text: an object at the root, not a choice of several, which hosts refuse.
         is_eager: it is offered in full also where most foreign tools have to be searched for.
         version: changes with everything that the model or the user was told about it.
         words: what it can be found by.
@@ -60,6 +65,7 @@ class ForeignTool(Tool):
     server: str
     own_name: str
     input: ForeignSchema
+    shown: str
     is_eager: bool
     version: str
     words: WordCounts
@@ -67,7 +73,7 @@ class ForeignTool(Tool):
     @property
     def schema(self) -> ToolSchema:
         """The tool as the model sees it."""
-        return ToolSchema(name=self.name, description=self.description, schema=self.input.text)
+        return ToolSchema(name=self.name, description=self.description, schema=self.shown)
 
     def parse(self, arguments: str) -> Parsed[attrs.AttrsInstance]:
         """Return the arguments of a call. Raises `InvalidArguments`."""
@@ -97,6 +103,8 @@ def foreign_tool(
     version: str = "",
 ) -> Tool:
     """Return a tool that a stranger describes. Raises `ConfigError`, which says why it can't be offered.
+
+    It takes some 0.1 ms, and it may be called in a thread: for hundreds of tools, do.
 
     Each call asks the user, unless a rule about its right allows it: `allow mcp:SERVER/TOOL *`.
 
@@ -142,13 +150,23 @@ def foreign_tool(
         server=server,
         own_name=name,
         input=parsed,
+        shown=_shown_schema(parsed),
         is_eager=is_eager,
         version=sha256(json.dumps(shown).encode()).hexdigest(),
         words=count_words([server, name], [words, *argument_texts(parsed.root)]),
     )
 
 
+def _shown_schema(parsed: ForeignSchema) -> str:
+    if _ROOT_CHOICES.isdisjoint(parsed.root):
+        return parsed.text
+    # Of a choice at the root, all members in one object: it allows more, and the arguments are checked by the original.
+    return json.dumps(adapt(cast("Json", parsed.root), "openai"), ensure_ascii=False, separators=(",", ":"))
+
+
 def clean_text(text: str, limit: int = MAX_DESCRIPTION_CHARS) -> str:
     """Return a stranger's text without what people can't see, and not too long."""
+    if text.isprintable():
+        return text if len(text) <= limit else f"{text[: limit - 1]}…"
     kept = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _INVISIBLE)
     return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"

@@ -5,6 +5,7 @@ No index is kept: a query has a few words, and looking those up in each tool's o
 
 from __future__ import annotations
 
+import heapq
 import math
 import re
 from collections import Counter
@@ -90,9 +91,8 @@ def search_tools(tools: Sequence[S], query: str, limit: int) -> list[S]:
     words = list(dict.fromkeys(words_of(query)))[:_MAX_QUERY_WORDS]
     scores = _scores([tool.words for tool in tools], words)
     # By name where two fit equally well: the same catalogue gives the same answer.
-    order = sorted(
-        (-score, tool.name, place) for place, (tool, score) in enumerate(zip(tools, scores, strict=True)) if score
-    )
+    fitting = ((-score, tools[place].name, place) for place, score in enumerate(scores) if score)
+    order = heapq.nsmallest(limit, fitting)
     ranked = [*sorted(exact, key=lambda tool: tool.name), *(tools[place] for _, _, place in order)]
     return list({tool.name: tool for tool in ranked}.values())[:limit]
 
