@@ -6,6 +6,7 @@ Python. What the commands are, with all their flags, is in `engine.cli.command_t
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 
@@ -44,6 +45,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_guarded(name: str, arguments: list[str]) -> int:
+    try:
+        os.getcwd()  # noqa: PTH109  # pathlib would have to be imported
+    except OSError:
+        print_error(f"engine {name}: the current directory is gone\nNext: change to another directory")
+        return 2
     try:
         return _run(name, arguments)
     except KeyboardInterrupt:  # before the command catches signals, or after

@@ -1,8 +1,11 @@
 """`engine` itself: version, help, and words that are no command."""
 
 import json
+import os
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -114,3 +117,20 @@ def test_windows_is_refused_before_anything_is_imported() -> None:
     ended = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=False)
     assert ended.returncode == 2
     assert ended.stderr.startswith("engine: Windows is not supported; it works in WSL\nNext: use wsl --install")
+
+
+@pytest.mark.parametrize("command", ["run hello", "config", "sessions list", "chat"])
+def test_directory_that_is_gone_is_named(tmp_path: Path, command: str) -> None:
+    script = f"rmdir ../gone && exec {shlex.quote(sys.executable)} -m engine {command}"
+    (tmp_path / "gone").mkdir()
+    ended = subprocess.run(
+        ["sh", "-c", script],
+        cwd=tmp_path / "gone",
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    name = command.partition(" ")[0]
+    message = f"engine {name}: the current directory is gone\nNext: change to another directory\n"
+    assert (ended.returncode, ended.stderr) == (2, message)
