@@ -60,7 +60,7 @@ def _examine(args: argparse.Namespace) -> int:
     hosts = _hosts(args.host, config, is_valid=loaded is not None)
     checks = _checks(hosts, config, resolve_store(args))
     if args.online:
-        checks = {"newest": check_newest, **checks}
+        checks = {**checks, "newest": check_newest}
     seconds = ONLINE_SECONDS if args.online else _SECONDS
     findings = [*check_installation(), *findings, *trio.run(run_checks, checks, seconds)]
     # Alone with the terminal: the others have ended.

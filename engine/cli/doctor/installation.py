@@ -58,7 +58,7 @@ async def check_newest() -> CheckResults:
     command = next(_questions(), None)
     if command is None:
         text = "neither pip nor uv is there to ask for a newer version"
-        return [CheckResult("newest", "warn", text, "python -m ensurepip")]
+        return [CheckResult("newest", "warn", text, f"{sys.executable} -m ensurepip")]
     output = bytearray()
 
     def keep(chunk: bytes) -> None:
@@ -86,14 +86,17 @@ async def check_newest() -> CheckResults:
 
 def _questions() -> Iterator[list[str]]:
     """Yield the commands that say which version an installation would take. None of them looks at the one that is here."""
+    quiet = ("--disable-pip-version-check", "--no-input", "--retries", "1", "--timeout", "10")
+    pip = (*quiet, "install", "--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:", _PACKAGE)
     if find_spec("pip") is not None:
-        quiet = ("--disable-pip-version-check", "--no-input", "--retries", "1", "--timeout", "10")
-        trial = ("--dry-run", "--ignore-installed", "--no-deps", "--only-binary", ":all:")
-        yield [sys.executable, "-m", "pip", *quiet, "install", *trial, _PACKAGE]
+        yield [sys.executable, "-m", "pip", *pip]
     uv = shutil.which("uv")
     if uv is not None:
         alone = ("--dry-run", "--reinstall", "--no-deps", "--no-build", "--color", "never")
         yield [uv, "pip", "install", *alone, "--python", sys.executable, _PACKAGE]
+    # Environments of tools have no pip of their own.
+    for program in filter(None, map(shutil.which, ("pip3", "pip"))):
+        yield [program, *pip]
 
 
 def _release(version: str) -> tuple[int, ...]:
