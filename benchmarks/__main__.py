@@ -17,6 +17,7 @@ from benchmarks import (
     boxes,
     cancelled_runs,
     cancelling,
+    chat,
     context,
     control,
     deltas,
@@ -62,6 +63,7 @@ FIGURES: tuple[Figure, ...] = (
     prompt.FIGURE,
     context.FIGURE,
     control.FIGURE,
+    chat.FIGURE,
 )
 SHOWN = 40
 

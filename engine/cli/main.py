@@ -13,6 +13,7 @@ from importlib import import_module
 from engine.cli.command_table.command_list import COMMANDS
 from engine.cli.completion.print_script import SHELLS, print_script
 from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.starting_frame import erase_starting_frame, show_starting_frame
 from engine.core.version import __version__
 
 TYPE_CHECKING = False
@@ -45,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_guarded(name: str, arguments: list[str]) -> int:
+    if name == "chat":
+        show_starting_frame(arguments)
     try:
         os.getcwd()  # noqa: PTH109  # pathlib would have to be imported
     except OSError:
@@ -58,6 +61,8 @@ def _run_guarded(name: str, arguments: list[str]) -> int:
         from engine.cli.terminal.exit_codes import report_crash
 
         return report_crash(name, error)
+    finally:
+        erase_starting_frame()
 
 
 def _run_without_command(first: str, rest: list[str]) -> int:

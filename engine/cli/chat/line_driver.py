@@ -14,6 +14,7 @@ from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_machine import ChatMachine
+from engine.cli.terminal.starting_frame import erase_starting_frame
 
 # How often a line says that the turn goes on.
 _PROGRESS_SECONDS: Final = 15.0
@@ -33,6 +34,7 @@ class LineDriver(ChatDriver):
 
     def start(self, nursery: trio.Nursery) -> None:
         """Start to read lines. Not a checkpoint."""
+        erase_starting_frame()
         nursery.start_soon(self._read_lines)
         nursery.start_soon(self._report_progress)
 

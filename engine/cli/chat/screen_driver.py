@@ -18,8 +18,10 @@ from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.machine import effects as do
 
-# At most so many frames in a second.
-_FRAME_SECONDS: Final = 1 / 30
+# The pause between two frames while text streams: each draws the status again, and more of them would only add bytes. What
+# is typed is shown at once.
+_FRAME_SECONDS: Final = 1 / 20
+_KEY_SECONDS: Final = 0.01
 # A window that is being resized has many sizes, and tells of them late: tmux waits a quarter of a second between two
 # reports. What is drawn for a size that is no more would be left behind, or erase what it does not own.
 _RESIZE_SECONDS: Final = 0.3
@@ -40,6 +42,7 @@ class ScreenDriver(ChatDriver):
         self._lines: list[str] = []
         self._raw = ""
         self._changed = trio.Event()
+        self._pressed = trio.Event()
         # Held while something is written: a frame, or by another program.
         self._screen = trio.Lock()
 
@@ -112,6 +115,7 @@ class ScreenDriver(ChatDriver):
             for event in decoder.expire(now) if data is None else decoder.feed(data, now):
                 self.apply(self._machine.handle_key(event, now))
             self.note_typed()
+            self._pressed.set()
 
     async def _paint(self) -> None:
         while True:
@@ -122,7 +126,10 @@ class ScreenDriver(ChatDriver):
             self._machine.handle_tick(begun_at)
             async with self._screen:
                 await self._draw()
-            await trio.sleep_until(begun_at + _FRAME_SECONDS)
+            with trio.move_on_at(begun_at + _FRAME_SECONDS):
+                await self._pressed.wait()
+                await trio.sleep_until(begun_at + _KEY_SECONDS)
+            self._pressed = trio.Event()
 
     async def _draw(self) -> None:
         """Draw a frame. A checkpoint; if cancelled, the frame is written or will be."""

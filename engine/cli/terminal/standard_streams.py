@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from engine.cli.terminal.starting_frame import erase_starting_frame
+
 
 def print_text(text: str) -> int:
     """Write *text* to standard output; return the exit code.
@@ -36,6 +38,7 @@ def print_error(text: str) -> None:
     """Write a line to standard error, if there is one."""
     if sys.stderr is None:  # closed by the parent process
         return
+    erase_starting_frame()
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()

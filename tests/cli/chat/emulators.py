@@ -1,4 +1,4 @@
-"""Terminals for the chat: tmux and xterm.js, which wrap rows anew when their width changes, and pyte, which cuts them."""
+"""Terminals for the chat: tmux and xterm.js, which wrap rows again when their width changes, and pyte, which cuts them."""
 
 import json
 import os

@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests.cli.chat.emulators import Pyte, shows, wait_for
 from tests.cli.conftest import Start
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,25 @@ def test_chat_answers_and_continues(engine: Start) -> None:
         chat.read_until("Ready")
         chat.type("/quit\r")
         assert chat.wait() == 0
+
+
+def test_prompt_is_there_while_the_chat_starts(engine: Start) -> None:
+    """What is typed meanwhile is not lost, and an error does not stand beside the prompt."""
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Starting")
+        assert "Ready" not in chat.output
+        chat.type("remember")
+        chat.read_until("Ready")
+        emulator = Pyte(chat)
+        assert wait_for(emulator, shows("> remember"))
+        assert not shows("Starting")(emulator.lines())
+        chat.type("\x03\x04")
+        assert chat.wait() == 0
+    with engine("chat", "--model", "nonsense", terminal=True) as chat:
+        assert chat.wait() == 2
+        lines = Pyte(chat).lines()
+        assert lines[0].startswith("engine chat: ")
+        assert not shows("Starting")(lines)
 
 
 def test_escape_cancels_only_the_turn(engine: Start) -> None:

@@ -84,8 +84,20 @@ class LiveRegion:
 
     def _with_lines(self, lines: Sequence[str], frame: RegionFrame) -> str:
         # A line of code may be wider than the terminal, and how it wraps is unknown. So the region is drawn anew.
-        printed = "".join(f"{line}\r\n" for line in lines)
-        return f"{self._to_top()}{_ERASE_BELOW}{printed}{_all_rows(frame)}"
+        kept = 0
+        # Rows that are finished as they are stay where they are: text that streams is written once.
+        for line, row in zip(lines, self._shown.rows[: self._shown.row], strict=False):
+            if line != row:
+                break
+            kept += 1
+        rest = lines[kept:]
+        begin = f"{_up(self._shown.row - kept)}\r"
+        above = self._shown.rows[kept] if kept < self._shown.row else ""
+        if rest and above and rest[0].startswith(above) and "\x1b" not in rest[0]:
+            begin += _to_column(cells(above))
+            rest = [rest[0][len(above) :], *rest[1:]]
+        printed = "".join(f"{line}\r\n" for line in rest)
+        return f"{begin}{_ERASE_BELOW}{printed}{_all_rows(frame)}"
 
     def _changes(self, frame: RegionFrame) -> str:
         """Return what draws the rows that differ."""

@@ -16,6 +16,7 @@ import attrs
 import trio
 
 from engine.cli.chat.display.live_region import Reflow
+from engine.cli.terminal.starting_frame import erase_starting_frame
 
 _READ_BYTES: Final = 1 << 20
 # Nobody types that much at once; and how often it is read on before other tasks get their turn.
@@ -79,6 +80,7 @@ class RawTerminal:
 
     def arm(self) -> None:
         """Deliver each key, and mark pastes."""
+        erase_starting_frame()
         try:
             self._saved = termios.tcgetattr(self._fd)
             mode = termios.tcgetattr(self._fd)

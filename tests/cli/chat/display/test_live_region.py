@@ -79,6 +79,20 @@ def test_finished_lines_are_there_once(steps: list[tuple[list[str], list[str], i
     assert lines_of(screen) == printed
 
 
+@given(st.lists(st.sampled_from(["a", "ab", "abc", "abcd", "", "x"]), min_size=1, max_size=8), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_open_rows_become_lines(open_rows: list[str], count: int) -> None:
+    """What is finished as it is shown is not written again, and what has grown gets its end."""
+    screen, stream = terminal()
+    region = LiveRegion(40)
+    stream.feed(region.draw(["before"], frame([*open_rows, "> draft", "status"], len(open_rows))))
+    lines = [*open_rows[:count], *(f"{row}c" for row in open_rows[count : count + 1])]
+    written = region.draw(lines, frame(["open", "> draft", "status"], 1))
+    stream.feed(written)
+    assert lines_of(screen) == ["before", *lines, "open", "> draft", "status"]
+    assert "abcd" not in written
+
+
 @given(st.lists(st.tuples(st.integers(20, 60), st.integers(1, 5)), min_size=1, max_size=10))
 @settings(max_examples=40, deadline=None)
 def test_resizes_keep_finished_lines(sizes: list[tuple[int, int]]) -> None:
