@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -10,7 +11,7 @@ from engine.cli.task.media_check import check_media
 from engine.cli.task.task_files import find_mentions, is_secret, load_file
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.config.config import Config
-from engine.core.errors import ConfigError
+from engine.core.errors import ConfigError, UnknownModel
 from engine.core.messages import MediaPart
 from engine.core.threads import to_thread
 
@@ -44,7 +45,9 @@ def _load(text: str, folder: Path, model: str, config: Config) -> LoadedMessage:
         )
     parts = [load_file(name, folder) for name in mentions.paths]
     if model:
-        check_media(parts, model, config)
+        # A provider of the host's own knows by itself what it reads.
+        with suppress(UnknownModel):
+            check_media(parts, model, config)
     blocks = [mentions.text, *(part.text for part in parts if part.text)]
     media = tuple(part.media for part in parts if part.media is not None)
     return LoadedMessage("\n\n".join(filter(str.strip, blocks)), media)
