@@ -42,7 +42,7 @@ async def work(place: str) -> None:
     async with engine.open_engine(model=ScriptedProvider(SCRIPT[1:]), store=place) as third:
         again = await third.open_session(session.id)
         result = await again.run("And now?")
-        print("gone on with:", result.text)
+        print("continued:", result.text)
 
 
 with tempfile.TemporaryDirectory() as folder:
