@@ -97,6 +97,7 @@ LAYERS = (
     "cli.demo",
     "cli.config",
     "cli.auth",
+    "cli.mcp",
     "cli.doctor",
     "cli.chat.display",
     "cli.chat.machine",

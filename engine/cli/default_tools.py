@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.config.config import Config
     from engine.permission.programs.program_registry import ProgramRegistry
     from engine.prompt.layers import PromptLayers
+    from engine.tools.tool_source import ToolSource
 
 
 def knowledge_for(config: Config) -> ProgramRegistry | None:
@@ -33,6 +34,16 @@ def knowledge_for(config: Config) -> ProgramRegistry | None:
     from engine.permission.programs.program_registry import extend_registry
 
     return extend_registry(config.programs)
+
+
+def tool_sources(config: Config) -> tuple[ToolSource, ...]:
+    """Return the sources of tools that *config* names: its MCP servers."""
+    if not config.mcp.servers:
+        return ()
+    # Imported here: most configurations have none.
+    from engine.mcp.mcp_servers import McpServers
+
+    return (McpServers(config.mcp),)
 
 
 def default_tools(

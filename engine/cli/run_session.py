@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 import trio
 
+from engine.cli.default_tools import tool_sources
 from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import is_usual_place, open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
@@ -27,7 +28,7 @@ from engine.core.settings import RetryPolicy, Settings, Timeouts
 from engine.journal.state import SessionState
 from engine.providers.models.catalog import info_of
 from engine.session.engine import Engine, open_engine
-from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -65,6 +66,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                     permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
+                    ports=Ports(sources=tool_sources(options.model.config)),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
                     ),

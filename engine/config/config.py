@@ -18,6 +18,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.formatter_config import FileProgram
 from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
+from engine.config.mcp_config import McpConfig
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
@@ -227,6 +228,7 @@ class Config(Value):
         rules: the permission rules.
         rule_layers: the permission rules of other files, and the administrator's limits.
         sandbox: the sandbox for commands; None: no sandbox.
+        mcp: the MCP servers; `engine.mcp.McpServers` runs them.
         programs: how programs read their arguments, by name, in the form that
             `engine.permission.programs.program_registry` expects.
         instructions: which files hold instructions for the agent.
@@ -250,6 +252,7 @@ class Config(Value):
     rules: tuple[Rule, ...] = ()
     rule_layers: RuleLayers = RuleLayers()
     sandbox: Sandbox | None = None
+    mcp: McpConfig = McpConfig()
     programs: Mapping[str, object] | None = None
     instructions: Instructions = attrs.field(factory=Instructions)
     skills: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from engine.core.exception_groups import first_of
 from engine.mcp.http_transport import HttpTransport
 from engine.mcp.mcp_connection import McpConnection, open_connection
 from engine.mcp.message_gate import MessageGate
+from engine.mcp.oauth import LoginFile, StoredAuth
 from engine.mcp.server_environment import environment_for, expand_variables
 from engine.mcp.server_memory import Era
 from engine.mcp.server_requests import LoginNeeded
@@ -82,7 +83,7 @@ async def connect(plan: ConnectPlan, remembered: Era | None) -> AsyncGenerator[C
             yield Connected(connection, transport.ended, lambda: transport.reason)
     except Exception as error:
         # Why the transport ended explains more than that nobody answered.
-        if transport.needs_login:
+        if transport.needs_login or first_of(error, LoginNeeded) is not None:
             raise LoginNeeded from error
         if transport.reason and first_of(error, ConnectionError) is None:
             raise ConnectionError(transport.reason) from error
@@ -105,7 +106,7 @@ def _http(plan: ConnectPlan, gate: MessageGate) -> HttpTransport:
         headers=expand_variables(plan.server.headers, plan.variables),
         # Whoever writes a project's file must not reach what only this machine or its network can.
         guard=Guard() if plan.server.origin == "project" else None,
-        auth=None,
+        auth=StoredAuth(plan.server.url, LoginFile.of_user()) if plan.server.oauth else None,
         gate=gate,
     )
 

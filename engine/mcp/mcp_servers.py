@@ -26,7 +26,7 @@ from engine.mcp.server_task import RETRIES, ServerTask
 from engine.mcp.server_text import bounded, framed_description, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.tools.call_values import Need, ToolOutput
-from engine.tools.foreign import JsonArguments, foreign_tool
+from engine.tools.foreign import ForeignTool, JsonArguments, foreign_tool
 from engine.tools.foreign_names import foreign_right
 from engine.tools.tool import Tool
 
@@ -80,10 +80,18 @@ class _Managed:
     checked: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_running: bool = attrs.field(default=False, init=False)
 
+    @property
+    def is_new_of_host(self) -> bool:
+        """Whether the host has named it, it is ready, and nothing of it was approved yet."""
+        is_new = self.task.server.origin == "host" and not self.approved.fingerprint
+        return is_new and self.task.state.phase == "ready"
+
     async def wait_checked(self) -> None:
         """Wait until its newest list is checked against what is approved. A checkpoint if that is not done."""
         while self.is_running and (
-            self.offer.listed is not self.task.state.listed or self.offer.approved is not self.approved
+            self.offer.listed is not self.task.state.listed
+            or self.offer.approved is not self.approved
+            or self.is_new_of_host
         ):
             await self.checked.wait()
 
@@ -139,6 +147,10 @@ class McpServers:
     def offer_of(self, name: str) -> CheckedTools:
         """Return what a server offers at the moment."""
         return self._servers[name].offer
+
+    def foreign_tools(self, name: str) -> tuple[ForeignTool, ...]:
+        """Return the tools of a server that may be called."""
+        return tuple(tool for tool in self._servers[name].offer.tools if isinstance(tool, ForeignTool))
 
     def start_again(self, name: str) -> None:
         """Start a server again that has failed. Not a checkpoint."""
@@ -225,6 +237,8 @@ class McpServers:
     async def _keep_offer(self, managed: _Managed) -> None:
         """Check the tools of each new list. A checkpoint; until cancelled."""
         while True:
+            if managed.is_new_of_host:
+                await self._approve_first(managed)
             listed, approved = managed.task.state.listed, managed.approved
             schemas, refused = await to_thread(_checked, listed)
             withheld = withheld_tools(approved, (tool for tool, _ in schemas))
@@ -242,9 +256,22 @@ class McpServers:
             )
             done, managed.checked = managed.checked, trio.Event()
             done.set()
-            while managed.task.state.listed is listed and managed.approved is approved:
+            while managed.task.state.listed is listed and managed.approved is approved and not managed.is_new_of_host:
                 await managed.changed.wait()
                 managed.changed = trio.Event()
+
+    async def _approve_first(self, managed: _Managed) -> None:
+        """Approve what a server of the host's offers when it is first seen: the program has chosen it. A checkpoint."""
+        name, server, listed = managed.task.name, managed.task.server, managed.task.state.listed
+        managed.approved = Approved(
+            fingerprint=server.fingerprint,
+            tools={tool.name: tool for tool in listed.tools},
+            instructions=listed.instructions,
+        )
+        try:
+            await to_thread(self._approvals.approve, name, server, listed)
+        except (ConfigError, StoreError) as error:
+            managed.problem = str(error)
 
     def _add_tool(
         self,

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from engine.config.mcp_config import McpServer
+from engine.core.errors import ConfigError
 from engine.core.exception_groups import ErrorBoundary, describe, first_of
 from engine.core.threads import to_thread
 from engine.mcp.server_memory import Era, Remembered, ServerMemory
@@ -106,8 +107,10 @@ class ServerTask:
         self._held = reason
 
     def start_again(self) -> None:
-        """Start it again, if it has failed or waits for a login. Not a checkpoint."""
-        self._again.set()
+        """Start it again, if it has failed, or waits for a login or an approval. Not a checkpoint."""
+        if self.state.phase in {"failed", "needs_auth", "needs_approval"}:
+            self._settled = trio.Event()
+            self._again.set()
 
     def start_request(self, request: ServerRequest[T]) -> None:
         """Send a request. Not a checkpoint. Raises `NotReady` if there is no connection now."""
@@ -331,6 +334,8 @@ def describe_failure(error: BaseException) -> str:
         return str(lost) or "the connection ended"
     if (ended := first_of(error, ConnectionError)) is not None:
         return str(ended)
+    if (missing := first_of(error, ConfigError) or first_of(error, ImportError)) is not None:
+        return str(missing)
     for kind in (FileNotFoundError, PermissionError, NotADirectoryError):
         if (found := first_of(error, kind)) is not None:
             return f"its program can't be started: {found}"

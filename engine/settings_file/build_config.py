@@ -13,6 +13,7 @@ import attrs
 from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults
 from engine.config.instruction_config import Instructions
+from engine.config.mcp_config import McpConfig, McpServer
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.arguments import structure
@@ -28,12 +29,14 @@ from engine.settings_file.tables import (
     EnvironmentTable,
     HostTable,
     InstructionsTable,
+    McpTable,
     ModelTable,
     ProgramTable,
     SandboxTable,
     SkillsTable,
     make_agent,
     make_host,
+    make_mcp_server,
     make_model,
     make_program,
 )
@@ -64,6 +67,7 @@ def build_config(merged: MergedConfig) -> Config:
             rules=rules["user"],
             rule_layers=_rule_layers(merged, rules),
             sandbox=_sandbox(reader),
+            mcp=_mcp(reader),
             programs=_programs(reader),
             instructions=_instructions(reader),
             skills=reader.table(("skills",), SkillsTable).folders,
@@ -183,6 +187,22 @@ def _keys(reader: _Reader) -> Mapping[str, object]:
     changes = cast("dict[str, object]", keys)
     reader.made(("keys",), lambda: bind_keys(changes))
     return changes
+
+
+def _mcp(reader: _Reader) -> McpConfig:
+    """Return the MCP servers. Raises `ConfigError`."""
+    table = reader.table(("mcp",), McpTable)
+    servers: dict[str, McpServer] = {}
+    for name, server in table.servers.items():
+        key = ("mcp", "servers", name)
+        # A name is either the user's or the project's: see `project_config`.
+        is_own = any(document.kind != "project" for document, _ in reader.merged.contributions(key))
+        if server.enabled:
+            servers[name] = reader.made(key, partial(make_mcp_server, server, "user" if is_own else "project"))
+    required = tuple(name for name in table.required if name in servers or name not in table.servers)
+    return reader.made(
+        ("mcp",), lambda: McpConfig(servers=servers, required=required, required_wait=table.required_wait)
+    )
 
 
 def _instructions(reader: _Reader) -> Instructions:

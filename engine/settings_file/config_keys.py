@@ -20,6 +20,7 @@ from engine.settings_file.tables import (
     EnvironmentTable,
     HostTable,
     InstructionsTable,
+    McpTable,
     ModelTable,
     PermissionsTable,
     ProgramTable,
@@ -59,6 +60,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "programs": Section(table=None),
     "instructions": Section(table=InstructionsTable),
     "skills": Section(table=SkillsTable),
+    "mcp": Section(table=McpTable),
     "environment": Section(table=EnvironmentTable),
     "chat": Section(table=ChatConfig),
     "keys": Section(table=None),
@@ -99,6 +101,11 @@ def is_additive(key: Key) -> bool:
         or key[:1] == ("hooks",)
         or (key[:1] == ("agents",) and key[2:] in {("rules",), ("bounds",)})
     )
+
+
+def is_whole(key: Key) -> bool:
+    """Return whether the strongest file's table counts alone: parts of two servers would be a third one."""
+    return len(key) == 3 and key[:2] == ("mcp", "servers")
 
 
 def leaves(table: Mapping[str, object], above: Key = ()) -> Iterator[tuple[Key, object]]:

@@ -8,7 +8,7 @@ from typing import cast
 import attrs
 
 from engine.permission.rules.profiles import DEFAULT, is_wider
-from engine.settings_file.config_keys import Key, is_additive, value_at
+from engine.settings_file.config_keys import Key, is_additive, is_whole, value_at
 from engine.settings_file.document import ConfigDocument
 
 _PROFILE: Key = ("permissions", "profile")
@@ -60,7 +60,7 @@ def merge(documents: Sequence[ConfigDocument]) -> MergedConfig:
 def _merge_into(below: dict[str, object], above: Mapping[str, object], path: Key, *, is_required: bool) -> None:
     for name, value in above.items():
         key, old = (*path, name), below.get(name)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not is_whole(key):
             table = below[name] = cast("dict[str, object]", old) if isinstance(old, dict) else dict[str, object]()
             _merge_into(table, cast("dict[str, object]", value), key, is_required=is_required)
         elif is_additive(key) and isinstance(value, list) and isinstance(old, list):

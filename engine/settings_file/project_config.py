@@ -18,6 +18,7 @@ from engine.permission.rules.project_file import project_files, read_project_fil
 from engine.providers.models.catalog import info_of
 from engine.settings_file.config_keys import VERSION_KEY, Key, format_key, leaves, value_at
 from engine.settings_file.document import ConfigDocument, parse_document, table_in
+from engine.settings_file.mcp_json import read_mcp_json
 
 # Sections that a project may set as it likes.
 _FREE: Final = frozenset({VERSION_KEY, "formatters", "checkers"})
@@ -29,6 +30,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "programs": "a project's file can't say what commands do",
 }
 _FILES: Final = ("instructions", "files")
+_SERVERS: Final = ("mcp", "servers")
 _YOURS: Final = "only your own configuration can set it"
 # From the widest on; landlock and auto confine the same commands.
 _CONFINEMENT: Final = ("off", "auto", "landlock", "bwrap")
@@ -62,19 +64,43 @@ def read_project_documents(
     Raises:
         ConfigError: a file is invalid.
     """
-    documents: list[ConfigDocument] = []
-    ignored: list[IgnoredKey] = []
+    documents, ignored = _read_mcp_json(root, below)
     for path in project_files(cwd, root):
         text = read_project_file(path)
         if text is not None:
             document, more = restrict_document(parse_document(text.encode(), path, "project"), below)
+            _place_servers(document, root)
             documents.append(document)
             ignored += more
     return documents, ignored
 
 
+def _read_mcp_json(root: str, below: Mapping[str, object]) -> tuple[list[ConfigDocument], list[IgnoredKey]]:
+    """Return the servers in `.mcp.json`, and what of it is ignored."""
+    shared = read_mcp_json(root)
+    ignored = [
+        IgnoredKey(key=(*_SERVERS, *([name] if name else [])), location=shared.path, reason=reason)
+        for name, reason in shared.ignored
+    ]
+    if shared.document is None:
+        return [], ignored
+    document, more = restrict_document(shared.document, below)
+    return [document], [*ignored, *more]
+
+
+def _place_servers(document: ConfigDocument, root: str) -> None:
+    """Let the servers of a project's file run in the project's folder, unless it says where."""
+    for server in table_in(table_in(document.values, "mcp"), "servers").values():
+        table = cast("dict[str, object]", server)
+        if isinstance(server, dict) and "command" in table:
+            table.setdefault("folder", root)
+
+
 def has_more_than_rules(cwd: str, root: str) -> str:
     """Return a file of the project that sets more than rules; empty if there is none. It blocks."""
+    shared = read_mcp_json(root)
+    if shared.document is not None or shared.ignored:
+        return shared.path
     for path in project_files(cwd, root):
         try:
             text = read_project_file(path)
@@ -95,7 +121,7 @@ def restrict_document(document: ConfigDocument, below: Mapping[str, object]) -> 
         if allowed is not None:
             _put(kept, key, allowed)
         if reason:
-            shown = key if key[0] in {"permissions", "sandbox", "agents"} else key[:2]
+            shown = key if key[0] in {"permissions", "sandbox", "agents"} else key[: 3 if key[0] == "mcp" else 2]
             ignored.setdefault(shown, IgnoredKey(key=shown, location=document.location(shown), reason=reason))
     return ConfigDocument("project", document.source, kept, document.text), list(ignored.values())
 
@@ -112,13 +138,21 @@ def _judge(key: Key, value: object, below: Mapping[str, object]) -> tuple[str, o
         case ("instructions", *_):
             return _files_inside(value)
         case ("models", name, "same_as"):
-            if name in table_in(below, "models") or info_of(name).is_known:
-                return "a project's file can give a name of its own to a model, but not change one", None
-            return "", value
+            has_name = name in table_in(below, "models") or info_of(name).is_known
+            return _unless(
+                has_name, "a project's file can give a name of its own to a model, but not change one", value
+            )
+        case ("mcp", "servers", name, *_):
+            has_name = name in table_in(table_in(below, "mcp"), "servers")
+            return _unless(has_name, "your own configuration has a server of this name", value)
         case ("agents", name, *rest):
             return _judge_agent(name, rest[0] if rest else "", value, below)
         case _:
             return _REASONS.get(key[0], _YOURS), None
+
+
+def _unless(has_name: bool, reason: str, value: object) -> tuple[str, object | None]:  # noqa: FBT001  # private
+    return (reason, None) if has_name else ("", value)
 
 
 def _is_free(key: Key) -> bool:

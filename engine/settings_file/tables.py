@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import cast
 
 import attrs
@@ -10,6 +11,8 @@ from engine.config.agent_config import AgentConfig, Mode
 from engine.config.config import HostConfig, ModelConfig, Prices
 from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES
+from engine.config.mcp_config import CALL_LIMIT, CALL_TIMEOUT, REQUIRED_WAIT, McpOrigin, McpServer, McpToolLimits
+from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.permission.rules.profiles import DEFAULT
 from engine.permission.rules.rule_file import parse_rule
@@ -137,6 +140,61 @@ class ProgramTable:
     patterns: tuple[str, ...]
     timeout: float = DEFAULT_TIMEOUT
     memory: int = DEFAULT_MEMORY
+
+
+@attrs.frozen(kw_only=True)
+class McpToolTable:
+    """`[mcp.servers.NAME.tools.TOOL]`."""
+
+    call_timeout: float | None = None
+    call_limit: float | None = None
+
+
+@attrs.frozen(kw_only=True)
+class McpServerTable:
+    """`[mcp.servers.NAME]`."""
+
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = attrs.field(factory=dict[str, str])
+    folder: str = ""
+    url: str = ""
+    headers: dict[str, str] = attrs.field(factory=dict[str, str])
+    call_timeout: float = CALL_TIMEOUT
+    call_limit: float = CALL_LIMIT
+    tools: dict[str, McpToolTable] = attrs.field(factory=dict[str, McpToolTable])
+    oauth: bool = True
+    enabled: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class McpTable:
+    """`[mcp]`."""
+
+    required: tuple[str, ...] = ()
+    required_wait: float = REQUIRED_WAIT
+    servers: dict[str, McpServerTable] = attrs.field(factory=dict[str, McpServerTable])
+
+
+def make_mcp_server(table: McpServerTable, origin: McpOrigin) -> McpServer:
+    """Return the server. Raises `ConfigError`."""
+    if table.args and not table.command:
+        raise ConfigError("args belong to a command")
+    return McpServer(
+        command=(table.command, *table.args) if table.command else (),
+        env=table.env,
+        folder=table.folder and str(Path(table.folder).expanduser()),
+        url=table.url,
+        headers=table.headers,
+        call_timeout=table.call_timeout,
+        call_limit=table.call_limit,
+        tools={
+            name: McpToolLimits(call_timeout=tool.call_timeout, call_limit=tool.call_limit)
+            for name, tool in table.tools.items()
+        },
+        oauth=table.oauth,
+        origin=origin,
+    )
 
 
 def make_host(table: HostTable) -> HostConfig:

@@ -356,11 +356,18 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.mark.parametrize(
     "name",
-    ["config.toml", "config_azure.toml", "config_hooks.toml", "config_checks.toml", "config_instructions.toml"],
+    [
+        "config.toml",
+        "config_azure.toml",
+        "config_hooks.toml",
+        "config_checks.toml",
+        "config_mcp.toml",
+        "config_instructions.toml",
+    ],
 )
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert config.hosts or config.hooks or config.checkers or config.skills
+    assert config.hosts or config.hooks or config.checkers or config.skills or config.mcp.servers
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from engine.cli.agent_files import config_with_agents
 from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.command_table.find_command import parse_arguments
-from engine.cli.default_tools import default_tools, knowledge_for
+from engine.cli.default_tools import default_tools, knowledge_for, tool_sources
 from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
@@ -31,7 +31,7 @@ from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import open_engine
-from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.validation import secrets_of
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
@@ -160,6 +160,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     permissions=PermissionOptions(approver=options.permissions.policy(choice.model.config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
+                    ports=Ports(sources=tool_sources(choice.model.config)),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
                     ),

@@ -57,13 +57,13 @@ def _run(name: str, arguments: Sequence[str], change: Callable[[argparse.Namespa
     return run_command("config", lambda: change(parse_arguments(f"config {name}", arguments)))
 
 
-class _Target:
+class ConfigTarget:
     """The file to change."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.sources: ConfigSources = config_sources(args)
-        self.kind: Literal["user", "project"] = "project" if args.project else "user"
-        if args.project:
+        self.kind: Literal["user", "project"] = "project" if getattr(args, "project", False) else "user"
+        if self.kind == "project":
             root = find_project_root(str(self.sources.cwd), home=str(self.sources.files.home))
             if not root:
                 raise ConfigError(f"{self.sources.cwd} belongs to no project\nNext: leave out --project")
@@ -107,7 +107,7 @@ class _Target:
 
 
 def _set(args: argparse.Namespace) -> int:
-    target, key, value = _Target(args), require_key(args.key), parse_value(args.value)
+    target, key, value = ConfigTarget(args), require_key(args.key), parse_value(args.value)
     text = with_value(target.read() or _NEW, key, value)
     target.check(text, key)
     target.write(text)
@@ -115,7 +115,7 @@ def _set(args: argparse.Namespace) -> int:
 
 
 def _unset(args: argparse.Namespace) -> int:
-    target, key = _Target(args), require_key(args.key)
+    target, key = ConfigTarget(args), require_key(args.key)
     try:
         text = without_value(target.read(), key)
     except ConfigError as error:
@@ -126,7 +126,7 @@ def _unset(args: argparse.Namespace) -> int:
 
 
 def _migrate(args: argparse.Namespace) -> int:
-    target = _Target(args)
+    target = ConfigTarget(args)
     old = target.read()
     if not old:
         raise ConfigError(f"there is no {target.path}\nNext: engine config edit")
@@ -152,7 +152,7 @@ def _backup_name(path: Path) -> Path:
 
 
 def _edit(args: argparse.Namespace) -> int:
-    target = _Target(args)
+    target = ConfigTarget(args)
     old = target.read()
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     # A copy with the same ending, for the editor's colours. It may hold names of variables, so it is for the user alone.
@@ -185,7 +185,7 @@ def _open_editor(editor: list[str], path: Path) -> None:
         )
 
 
-def _problem(target: _Target, text: str) -> str:
+def _problem(target: ConfigTarget, text: str) -> str:
     """Return what is wrong with a content; empty: nothing."""
     try:
         target.check(text)
