@@ -104,16 +104,16 @@ class _Flooded:
 def _flooded(server: Served, session: str, target: Served, client: Child, frames: int) -> _Flooded:
     """Measure *client* and turns of *server* while *target* gets so many malformed frames."""
     asked: list[float] = []
-    lates: list[float] = []
+    delays: list[float] = []
     with target.clients("flood", count=32, frames=frames) as flood:
         cpu, began = server.cpu, time.perf_counter()
         while not flood.has_line:
             turn = server.prompt(session, Stream(deltas=3 * _PACE, rate=_PACE))
             asked.append(_ask(client))
-            lates.append(server.ended(session, turn)[1]["late"])
+            delays.append(server.ended(session, turn)[1]["late"])
         facts = flood.read()
         busy = (server.cpu - cpu) / (time.perf_counter() - began)
-    return _Flooded(asked, max(lates), busy, sum(facts["sent"].values()), facts["seconds"])
+    return _Flooded(asked, max(delays), busy, sum(facts["sent"].values()), facts["seconds"])
 
 
 def _ask(client: Child) -> float:

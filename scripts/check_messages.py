@@ -142,7 +142,7 @@ def command_problem(command: str) -> str:
     return ""
 
 
-def advices(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def advice_lines(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Yield each line of advice, also those that are a row's `next`."""
     for line, text in messages(tree):
         for match in ADVICE.finditer(text):
@@ -207,7 +207,7 @@ def findings(path: Path, source: str) -> Iterator[Finding]:
     tree = ast.parse(source)
     for line, text in (*lacking_advice(tree), *unadvised(tree)):
         yield Finding(path, line, "an error without a line `Next: …`", text)
-    for line, text in advices(tree):
+    for line, text in advice_lines(tree):
         if problem := advice_problem(text):
             yield Finding(path, line, problem, text)
     for line, text in messages(tree):
