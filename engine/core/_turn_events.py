@@ -153,10 +153,19 @@ class StepEnded(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class LoopContinued(EventBase):
-    """The loop continues, for the given reason."""
+    """The loop continues, for the given reason.
+
+    Attributes:
+        model: with another model, the one that is used from now on.
+        message: why the model before it failed.
+        failure: what failed, as facts; None: there are none.
+    """
 
     reason: ContinueReason
     step: int
+    model: str = ""
+    message: str = ""
+    failure: ErrorInfo | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -272,7 +272,7 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
     if step is not None:
         run.state.repeats_step = not move.keep
     _close(run, move)
-    run.journal.append(LoopContinued(reason=move.reason, step=number))
+    run.journal.append(_continued(run, move, number))
     if step is not None and move.reason in _JOINED and not step.ledger.entries:
         # Not `run.state.answer`: of a step that said nothing, that is the text of an older one.
         run.state.answer_prefix += step.answer.text
@@ -284,6 +284,15 @@ async def _carry_out(run: TurnRun, move: Continue, number: int) -> LoopState:
         attempt = move.state.retry.attempts_made
         await wait_for_retry(run, move.delay, attempt=attempt, message=move.status, failure=move.failure)
     return move.state
+
+
+def _continued(run: TurnRun, move: Continue, number: int) -> LoopContinued:
+    """Return the event about a move; where another model takes over, with which one, and why."""
+    event = LoopContinued(reason=move.reason, step=number)
+    if move.reason != "model_fallback":
+        return event
+    model = run.deps.models[move.state.model_index].info.name
+    return attrs.evolve(event, model=model, message=move.status, failure=move.failure)
 
 
 # The next answer continues this one in the middle of a sentence, so their texts are one.

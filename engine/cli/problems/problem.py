@@ -14,7 +14,7 @@ from engine.cli.problems.situations import SITUATIONS
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.terminal_text import duration, one_line
 from engine.core.errors import ErrorInfo
-from engine.core.events import RecoveryAsked, RetryScheduled, TurnResult
+from engine.core.events import LoopContinued, RecoveryAsked, RetryScheduled, TurnResult
 
 _FACT: Final = re.compile(r"\{(\w+)\}")
 _MAX_FACT_CHARS: Final = 400
@@ -122,6 +122,17 @@ def retry_line(event: RetryScheduled, surroundings: Surroundings) -> str:
     )
     what = problem_of(failure, surroundings).what
     return what if is_long else f"{what}; {count} in {wait}"
+
+
+def fallback_line(event: LoopContinued, surroundings: Surroundings) -> str:
+    """Return the line about a model that has failed for good, and the one that takes over."""
+    what = event.message
+    if event.failure is not None:
+        failure = FailureFacts(
+            code=row_of(event.failure.code, None), info=event.failure, words=event.message, now=event.time
+        )
+        what = problem_of(failure, surroundings).what
+    return f"{what}{'. ' if what else ''}Continuing with {event.model}."
 
 
 def recovery_line(event: RecoveryAsked, surroundings: Surroundings) -> str:

@@ -371,6 +371,10 @@ def _event_note(
 ) -> str:
     """Return the note about an event; often none."""
     match event:
+        case ev.LoopContinued() if event.model:
+            from engine.cli.problems.problem import fallback_line
+
+            return fallback_line(event, surroundings)
         case ev.LoopContinued():
             return CONTINUED.get(event.reason, "")
         case ev.RetryScheduled():

@@ -8,6 +8,7 @@ import pytest
 
 from engine.cli.terminal.terminal_text import ASCII
 from engine.cli.turn.render import CONTINUED, Margins, Renderer
+from engine.core.errors import ErrorInfo
 from engine.core.events import (
     CONTINUE_REASONS,
     DURABLE_TYPES,
@@ -298,6 +299,18 @@ def admitted(mode: str) -> list[Event]:
         (admitted("prompt"), ""),
         ([RetryScheduled(attempt=2, message="overloaded", next_at=14, time=10)], "· overloaded; retry 2 in 4.0 s\n"),
         ([LoopContinued(reason="next_step", step=1)], ""),
+        (
+            [
+                LoopContinued(
+                    reason="model_fallback",
+                    step=1,
+                    model="a/b",
+                    failure=ErrorInfo(code="overloaded", host="openai", http_status=529),
+                )
+            ],
+            "· OpenAI is overloaded (529). Continuing with a/b.\n",
+        ),
+        ([LoopContinued(reason="model_fallback", step=1, model="a/b")], "· Continuing with a/b.\n"),
         ([LoopContinued(reason="resume_after_break", step=1)], "· Connection lost. Continuing from the saved part.\n"),
         ([DoomDetected(kind="repeat", action="nudge", detail="the same call 3 times")], "· going in circles: the same call 3 times\n"),
         ([updated(("instructions:/p/AGENTS.md", "/p/AGENTS.md"))], "· the prompt was updated: added /p/AGENTS.md\n"),

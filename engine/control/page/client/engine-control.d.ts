@@ -927,6 +927,12 @@ export interface LoopContinued {
   seq: number | null;
   reason: "next_step" | "steered" | "provider_retry" | "overflow_prune_retry" | "reactive_compact_retry" | "output_escalate" | "output_recover" | "stop_hook_blocked" | "budget_continue" | "resume_after_break" | "compacted" | "provider_pause" | "schema_repair" | "empty_retry" | "signature_retry" | "model_fallback";
   step: number;
+  /** with another model, the one that is used from now on. */
+  model: string;
+  /** why the model before it failed. */
+  message: string;
+  /** what failed, as facts; None: there are none. */
+  failure: ErrorInfo | null;
 }
 
 /** A page of the transcript, backwards. */
