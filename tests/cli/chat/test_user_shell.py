@@ -115,3 +115,12 @@ def test_endless_output_is_bounded() -> None:
     assert lines == MAX_LINES
     assert run.finish("stopped") == ["  1,498,000 more lines are not shown"]
     assert len(run.as_text()) < 150_000
+
+
+def test_pasted_exclamation_mark_runs_nothing() -> None:
+    chat = Chat()
+    chat.paste("![picture](a.png)")
+    chat.press("enter")
+    (effect,) = chat.take()
+    assert isinstance(effect, do.SendPrompt)
+    assert effect.parts[0].text == " ![picture](a.png)"

@@ -301,6 +301,10 @@ class KeyActions:
         elif path:
             yield do.AttachFile(path, pasted=text)
         else:
+            if text.startswith("!") and self._chat.composer.buffer.cursor == 0:
+                # What runs is typed: a page that was copied may begin like that, or Markdown.
+                self._chat.composer.insert(" ")
+                self._chat.notice = "A pasted ! runs nothing. Remove the blank before it to run it"
             self._chat.composer.paste(text)
 
     def _edit(self, now: float) -> Iterator[do.Effect]:
