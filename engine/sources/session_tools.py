@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
@@ -171,7 +172,7 @@ class SessionTools:
             from engine.tools.tool_search import search_tool
 
             # The same two objects as long as the session is open: a call of another one would be stale.
-            self._search = self._search or search_tool(self._catalogue, self._reveal)
+            self._search = self._search or search_tool(self._catalogue, self._hides, self._reveal)
             self._base, self._last = (own, own.with_tools(*self._search)), None
         return self._base[1]
 
@@ -251,7 +252,7 @@ class SessionTools:
 
         listed = self._epoch.listed
         unlisted = [one for name, one in (self._last.foreign or {}).items() if name not in listed]
-        text = list_servers(unlisted) if unlisted or self._announced else ""
+        text = list_servers(unlisted, self._hides) if unlisted or self._announced else ""
         if text == self._announced:
             return None
         self._announced = text
@@ -272,14 +273,18 @@ class SessionTools:
         from engine.compaction.token_estimate import tool_tokens
 
         session = self._session
-        shown = [tool for tool in tools if not session.hides(tool.permission)]
         limit = session.eager_tokens
         if limit is None:
             limit = min(_EAGER_TOKENS, int(_EAGER_SHARE * session.model.context))
         for name in _revealed(session.transcript):
             self.seen.setdefault(name, "")
-        is_small = sum(tool_tokens(tool.schema) for tool in shown) <= limit
-        listed = {tool.name: tool.version for tool in shown if is_small or tool.is_eager or tool.name in self.seen}
+        # Summed up only as far as it matters: there may be thousands.
+        sums = accumulate(tool_tokens(tool.schema) for tool in tools if not self._hides(tool))
+        is_small = all(total <= limit for total in sums)
+        # The others are needed only where a host takes deferred ones.
+        needed = (tool for tool in tools if is_small or session.model.defers_tools or self._is_always_listed(tool))
+        shown = [tool for tool in needed if not self._hides(tool)]
+        listed = {tool.name: tool.version for tool in shown if is_small or self._is_always_listed(tool)}
         self.seen.update(listed)
         self._announced = ""
         return Epoch(
@@ -290,10 +295,16 @@ class SessionTools:
             listed=frozenset(listed),
         )
 
+    def _is_always_listed(self, tool: ForeignTool) -> bool:
+        return tool.is_eager or tool.name in self.seen
+
     def _catalogue(self) -> Sequence[ForeignTool]:
-        """Return the tools of the turn that can be found. Not a checkpoint."""
-        tools = () if self._last is None else (self._last.foreign or {}).values()
-        return [tool for tool in tools if not self._session.hides(tool.permission)]
+        """Return the foreign tools of the turn. Not a checkpoint."""
+        return () if self._last is None else tuple((self._last.foreign or {}).values())
+
+    def _hides(self, tool: ForeignTool) -> bool:
+        """Return whether the rules deny a tool altogether. Not a checkpoint; it takes up to 0.1 ms."""
+        return self._session.hides(tool.permission)
 
     def _reveal(self, tools: Sequence[ForeignTool]) -> None:
         self.seen.update({tool.name: tool.version for tool in tools})

@@ -12,11 +12,11 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ToolSchema
-from engine.core.schema import Json as JsonMember
+from engine.core.schema import Json
 from engine.core.value_base import Value
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
 from engine.providers.wire.schema_dialects import adapt
-from engine.providers.wire.untrusted_json import Json
+from engine.providers.wire.untrusted_json import Json as WireJson
 from engine.tools.call_values import GRACE, Need, ToolOutput
 from engine.tools.foreign_names import foreign_name, foreign_right
 from engine.tools.tool import Body, Tool
@@ -44,7 +44,7 @@ class JsonArguments(Value):
         text: the same as text.
     """
 
-    value: dict[str, JsonMember]
+    value: dict[str, Json]
     text: str
 
 
@@ -161,7 +161,7 @@ def _shown_schema(parsed: ForeignSchema) -> str:
     if _ROOT_CHOICES.isdisjoint(parsed.root):
         return parsed.text
     # Of a choice at the root, all members in one object: it allows more, and the arguments are checked by the original.
-    return json.dumps(adapt(cast("Json", parsed.root), "openai"), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(adapt(cast("WireJson", parsed.root), "openai"), ensure_ascii=False, separators=(",", ":"))
 
 
 def clean_text(text: str, limit: int = MAX_DESCRIPTION_CHARS) -> str:

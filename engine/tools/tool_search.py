@@ -7,8 +7,8 @@ takes its calls apart before anything else sees them.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import attrs
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 DEFAULT_RESULTS: Final = 5
 MAX_RESULTS: Final = 20
+# So many are looked at if the rules deny the ones that fit best.
+_RANKED: Final = 200
 _USE_SCHEMA: Final = json.dumps(
     {
         "type": "object",
@@ -75,12 +77,15 @@ class UseTool(Tool):
 
 
 def search_tool(
-    catalogue: Callable[[], Sequence[ForeignTool]], reveal: Callable[[Sequence[ForeignTool]], None]
+    catalogue: Callable[[], Sequence[ForeignTool]],
+    hides: Callable[[ForeignTool], bool],
+    reveal: Callable[[Sequence[ForeignTool]], None],
 ) -> tuple[Tool, Tool]:
     """Return `tool_search` and `tool_use`.
 
     Args:
-        catalogue: returns the tools of the turn that the rules don't deny altogether.
+        catalogue: returns the foreign tools of the turn.
+        hides: returns whether the rules deny a tool altogether, so that it is not shown.
         reveal: notes that the model has seen tools.
     """
 
@@ -94,10 +99,12 @@ def search_tool(
     async def search(args: Search, _: ToolContext) -> ToolOutput:
         tools = catalogue()
         if not args.query.strip():
-            return ToolOutput(text=list_servers(tools), metadata=metadata(counted(len(tools), "tool")))
-        matches = search_tools(tools, args.query, args.limit)
+            return ToolOutput(text=list_servers(tools, hides), metadata=metadata(counted(len(tools), "tool")))
+        # Ranked first: what the rules say of each tool takes longer than the search.
+        ranked = search_tools(tools, args.query, _RANKED)
+        matches = list(islice((match for match in ranked if not hides(match)), args.limit))
         if not matches:
-            text = f"No tool fits {args.query[:200]!r}. {list_servers(tools)}"
+            text = f"No tool fits {args.query[:200]!r}. {list_servers(tools, hides)}"
             return ToolOutput(text=text, metadata=metadata("no tool"))
         reveal(matches)
         return ToolOutput(
@@ -120,9 +127,12 @@ def describe_tool(one: ForeignTool) -> str:
     return f"{one.name} ({one.server} says): {one.description}\nIts arguments: {one.input.text}"
 
 
-def list_servers(tools: Sequence[ForeignTool]) -> str:
-    """Return which servers have how many tools."""
-    counts = Counter(one.server for one in tools)
+def list_servers(tools: Sequence[ForeignTool], hides: Callable[[ForeignTool], bool]) -> str:
+    """Return which servers have how many tools, without those whose tools the rules deny altogether."""
+    by_server: dict[str, list[ForeignTool]] = {}
+    for one in tools:
+        by_server.setdefault(one.server, []).append(one)
+    counts = {name: len(own) for name, own in by_server.items() if not all(map(hides, own))}
     if not counts:
         return "There are no such tools now."
     return "There are tools of: " + ", ".join(f"{name} ({count})" for name, count in sorted(counts.items())) + "."

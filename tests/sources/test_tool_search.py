@@ -217,12 +217,33 @@ async def test_search_without_a_query_lists_servers() -> None:
     assert results(events)[1][1].startswith("No tool fits 'xyzzy'. There are tools of: fake (3)")
 
 
+async def test_denied_servers_are_not_shown() -> None:
+    source, other = many(300), FakeSource(name="other")
+    other.offer("do_thing", server="other")
+    model = ScriptedProvider([calls("tool_search", {"query": "do thing"}), calls("tool_search"), DONE])
+    async with opened(model, source, other, rules=["deny mcp:fake/* *"], settings=SEARCHING) as eng:
+        events = await run(await eng.create_session())
+    assert "fake" not in results(events)[0][1]
+    assert results(events)[1][1] == "There are tools of: other (1)."
+    assert remarks(model) == ["There are tools of: other (1). Find them with tool_search."]
+
+
+async def test_denied_tools_take_no_room() -> None:
+    source, other = many(300), FakeSource(name="other")
+    other.offer("find", server="other")
+    model = ScriptedProvider([DONE])
+    async with opened(model, source, other, rules=["deny mcp:fake/* *"]) as eng:
+        await run(await eng.create_session())
+    assert names(model) == ["tool_search", "tool_use", "other_find"]
+
+
 # -- what requests begin with ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wire", SPOKEN)
+@pytest.mark.parametrize("defers", [False, True], ids=["", "deferring"])
 @pytest.mark.parametrize("settings", [SEARCHING, engine.Settings()], ids=["searching", "listing"])
-async def test_prefix_survives_every_change(wire: str, settings: engine.Settings) -> None:
+async def test_prefix_survives_every_change(wire: str, defers: bool, settings: engine.Settings) -> None:
     source, late = many(3), FakeSource(name="late")
     model = ScriptedProvider(
         [
@@ -233,7 +254,8 @@ async def test_prefix_survives_every_change(wire: str, settings: engine.Settings
             DONE,
             calls("fake_do_thing_1", {"title": "x"}),
             DONE,
-        ]
+        ],
+        info=ModelInfo(name="host/model", defers_tools=defers),
     )
     async with opened(model, source, late, settings=settings) as eng:
         session = await eng.create_session()

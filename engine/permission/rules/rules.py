@@ -289,9 +289,11 @@ def base_permission(permission: str) -> str:
 
 def applies_to(pattern: str, permission: str) -> bool:
     """Return whether a rule for the permissions *pattern* applies to *permission*."""
-    return pattern == permission or any(
-        wildcard(pattern).matches(name) for name in (permission, base_permission(permission))
-    )
+    names = (permission, base_permission(permission))
+    # Most rules name one permission, and with many foreign tools each of these is asked for each tool.
+    if "*" not in pattern and "?" not in pattern:
+        return pattern in names
+    return pattern == permission or any(wildcard(pattern).matches(name) for name in names)
 
 
 def _decide(right: RequiredRight, text: str, matching: Iterable[tuple[_CompiledRule, bool]]) -> RuleVerdict | None:
