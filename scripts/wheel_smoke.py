@@ -229,10 +229,14 @@ def _closure(requirements: list[Requirement]) -> set[str]:
 
 
 def _optional_modules(wheel: Path) -> list[str]:
-    """The import names of what only an extra for users brings, as far as they are installed here."""
-    named = {r.name for r in _requirements(wheel) if r.marker is not None and not r.marker.evaluate({"extra": "dev"})}
+    """The import names of what only an extra for users brings, with what that needs, as far as they are installed here."""
+    requirements = _requirements(wheel)
+    named = [r for r in requirements if r.marker is not None and not r.marker.evaluate({"extra": "dev"})]
+    installed = {distribution.name for distribution in importlib.metadata.distributions()}
+    here = [Requirement(f"{r.name}{r.specifier}") for r in named if r.name in installed]
+    brought = _closure(here) - _closure(requirements)
     provided = importlib.metadata.packages_distributions()
-    return [module for module, distributions in provided.items() if named.intersection(distributions)]
+    return [module for module, distributions in provided.items() if brought.intersection(distributions)]
 
 
 if __name__ == "__main__":

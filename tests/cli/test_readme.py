@@ -38,3 +38,10 @@ def test_readme_commands_exist() -> None:
     targets = set(re.findall(r"^(\w+):", (REPOSITORY / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     named = set(re.findall(r"^make (\w+)", README.read_text(encoding="utf-8"), flags=re.MULTILINE))
     assert {"demo", "test"} <= named <= targets
+
+
+def test_readme_is_short_and_has_a_picture() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    (picture,) = re.findall(r"!\[[^\]]{20,}\]\(([^)]+)\)", text)
+    assert (REPOSITORY / picture).is_file()
