@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 import attrs
 
 from engine.core.errors import NothingToUndo, SnapshotError, UndoConflict, UndoIncomplete
-from engine.core.events import ContextChanged, Durable, SnapshotTaken, TurnRedone
+from engine.core.events import ContextChanged, Durable, Notice, SnapshotTaken, TurnRedone
 from engine.core.ids import TurnId
 from engine.core.messages import UserMessage
 from engine.core.snapshot_types import Change, Put, TreeEntry
@@ -22,7 +22,7 @@ from engine.core.threads import to_thread
 from engine.journal.fold import fold
 from engine.journal.state import SessionState
 from engine.session.undo import NO_CALL, BeforeTurn, FileDiff, Redone, UndoHistory, Undone
-from engine.snapshots.turn_history import FILES_REWOUND, REWIND_REDONE, PastTurn, TurnHistory, UndoneTurnRecord
+from engine.snapshots.turn_history import PastTurn, TurnHistory, UndoneTurnRecord
 from engine.snapshots.undo_plan import UndoPlan, inputs_by_turn, plan_undo
 
 RewindScope: TypeAlias = Literal["both", "conversation", "files"]
@@ -216,9 +216,8 @@ class RewindHistory:
             plan.steps.puts,
             plan.names,
             plan.now,
-            how=how,
+            notice=Notice(level="info", code="files_rewound", text=how),
             restored=restored,
-            code=FILES_REWOUND,
             turn_id=turns[-1].turn_id,
         )
         return Rewound(
@@ -345,9 +344,8 @@ class RewindHistory:
             plan.puts,
             list(saved),
             now,
-            how="as before the rewind",
+            notice=Notice(level="info", code="rewind_redone", text="as before the rewind"),
             restored=[path for path in plan.settled if path in earlier],
-            code=REWIND_REDONE,
         )
         if not files:
             raise NothingToUndo(_NOTHING_TO_REDO)

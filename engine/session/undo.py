@@ -38,7 +38,7 @@ from engine.journal.log import Journal
 from engine.journal.state import SessionState
 from engine.snapshots.turn_changes import SessionSnapshots, TurnChanges
 from engine.snapshots.turn_history import PastCall, PastTurn, TurnHistory, turn_history
-from engine.snapshots.undo_plan import UndoPlan, inputs_of, plan_restore, plan_undo
+from engine.snapshots.undo_plan import UndoPlan, find_turn, inputs_of, plan_restore, plan_undo, turn_to_restore
 
 if TYPE_CHECKING:
     from engine.snapshots.file_versions import FileVersion
@@ -214,7 +214,7 @@ class UndoHistory:
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
         """Return what a turn did to files. See `Session.diff`."""
         _, seen = await self.read()
-        turn = _find_turn(seen, turn_id)
+        turn = find_turn(seen, turn_id)
         if turn.has_no_snapshot and not turn.trees:
             raise SnapshotError(f"what turn {turn.turn_id} changed was not noted, so it can't be compared")
         if not turn.trees:
@@ -230,7 +230,7 @@ class UndoHistory:
     async def restore(self, paths: Sequence[str], turn_id: str | None, *, force: bool) -> tuple[str, ...]:
         """Put chosen files back as they were before a turn, or before they were overwritten. See `Session.restore`."""
         _, seen = await self.read()
-        turn = _turn_to_restore(seen, turn_id)
+        turn = turn_to_restore(seen, turn_id)
         snapshots = self.snapshots()
         # A folder on the way may be a link by now, and the user may mean the path of then or of now.
         names = [whole for path in paths for whole in (snapshots.named(path), snapshots.real(path))]
@@ -239,7 +239,13 @@ class UndoHistory:
         self.raise_conflicts(plan)
         if plan.left:
             raise SnapshotError(f"snapshots do not hold {', '.join(self.shown(plan.left))}: left out, being too large")
-        return await self.put_back(snapshots, plan.puts, names, now, how=f"as before turn {turn.turn_id}")
+        return await self.put_back(
+            snapshots,
+            plan.puts,
+            names,
+            now,
+            notice=Notice(level="info", code="files_restored", text=f"as before turn {turn.turn_id}"),
+        )
 
     async def versions(self, path: str) -> tuple[FileVersion, ...]:
         """Return what a file has held, as far as snapshots show. See `Session.files.versions`."""
@@ -257,7 +263,13 @@ class UndoHistory:
         name = snapshots.named(path)
         now = await snapshots.take([name])
         puts = await plan_version(snapshots, await self._events(), name, version, now)
-        return await self.put_back(snapshots, puts, [name], now, how=f"as version {version}")
+        return await self.put_back(
+            snapshots,
+            puts,
+            [name],
+            now,
+            notice=Notice(level="info", code="files_restored", text=f"as version {version}"),
+        )
 
     async def put_back(
         self,
@@ -266,9 +278,8 @@ class UndoHistory:
         names: Collection[str],
         now: str,
         *,
-        how: str,
+        notice: Notice,
         restored: Collection[str] = (),
-        code: str = "files_restored",
         turn_id: TurnId | None = None,
     ) -> tuple[str, ...]:
         """Put chosen files back, after noting what they hold *now*; return them. A checkpoint if there are any.
@@ -278,10 +289,9 @@ class UndoHistory:
             puts: what to put back.
             names: the paths that may have changed.
             now: a snapshot of the files.
-            how: how they are put back, for people.
+            notice: the notice that records it; its text says how they are put back.
             restored: files that an earlier attempt has put back before it was cut off.
-            code: the code of the notice that records it.
-            turn_id: the turn of that notice.
+            turn_id: the turn of the notice.
         """
         files = self.shown(sorted([*restored, *(put.path for put in puts)]))
         if files:
@@ -290,8 +300,8 @@ class UndoHistory:
                     await self.save(now)
                     await snapshots.backend.put(now, puts, cwd=self.cwd)
                 self.journal.append(SnapshotTaken(step=0, tree=await snapshots.take(names)))
-                text = f"put back {how}: {', '.join(files)}; before that they were {now}"
-                self.journal.append(Notice(level="info", code=code, text=text), turn_id=turn_id)
+                text = f"put back {notice.text}: {', '.join(files)}; before that they were {now}"
+                self.journal.append(attrs.evolve(notice, text=text), turn_id=turn_id)
             await self.flush()
         return files
 
@@ -418,33 +428,3 @@ def _name_of(call: PastCall) -> str:
     found = _COMMAND.search(call.arguments)
     name = " ".join(str(json.loads(found[1])).split()) if found else call.tool
     return name if len(name) <= _NAME_CHARS else f"{name[: _NAME_CHARS - 1]}…"
-
-
-def _turn_to_restore(seen: TurnHistory, turn_id: str | None) -> PastTurn:
-    """Return the turn with that id, or the newest, that changed files or was overwritten. Raises `NothingToUndo`."""
-    try:
-        return _find_turn(seen, turn_id, with_files=True)
-    except NothingToUndo:
-        overwrites = [one for one in seen.overwrites if turn_id in {None, one.turn.turn_id}]
-        if not overwrites:
-            raise
-        return overwrites[-1].turn
-
-
-def _find_turn(seen: TurnHistory, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
-    """Return the turn with that id, or the newest that changed files. Raises `NothingToUndo`."""
-    if turn_id is None:
-        turn = _newest_change(seen, with_files=with_files)
-    else:
-        turn = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
-    if turn is None or (with_files and not turn.trees):
-        named = "no turn" if turn_id is None else f"no turn {turn_id!r}"
-        raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
-    return turn
-
-
-def _newest_change(seen: TurnHistory, *, with_files: bool) -> PastTurn | None:
-    """Return the newest turn that counts and changed files, or the newest of all unless it must be one *with files*."""
-    # One without a snapshot may have changed files: it is not passed over in silence, unless files are needed.
-    turn = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
-    return seen.done[-1] if turn is None and seen.done and not with_files else turn

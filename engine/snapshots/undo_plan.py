@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import attrs
 
+from engine.core.errors import NothingToUndo
 from engine.core.events import Durable, InputAdmitted, InputEdited, InputPromoted
 from engine.core.ids import InputId, TurnId
 from engine.core.messages import UserMessage
@@ -208,3 +209,33 @@ async def _add_overwritten(
         plan.add_saved(files, before, await snapshots.diff(one.made, now), force=force)
         done |= files & before.keys()
     return done
+
+
+def turn_to_restore(seen: TurnHistory, turn_id: str | None) -> PastTurn:
+    """Return the turn with that id, or the newest, that changed files or was overwritten. Raises `NothingToUndo`."""
+    try:
+        return find_turn(seen, turn_id, with_files=True)
+    except NothingToUndo:
+        overwrites = [one for one in seen.overwrites if turn_id in {None, one.turn.turn_id}]
+        if not overwrites:
+            raise
+        return overwrites[-1].turn
+
+
+def find_turn(seen: TurnHistory, turn_id: str | None, *, with_files: bool = False) -> PastTurn:
+    """Return the turn with that id, or the newest that changed files. Raises `NothingToUndo`."""
+    if turn_id is None:
+        turn = _newest_change(seen, with_files=with_files)
+    else:
+        turn = next((turn for turn in seen.turns if turn.turn_id == turn_id), None)
+    if turn is None or (with_files and not turn.trees):
+        named = "no turn" if turn_id is None else f"no turn {turn_id!r}"
+        raise NothingToUndo(f"there is {named} {'that has changed files' if with_files else 'that is over'}")
+    return turn
+
+
+def _newest_change(seen: TurnHistory, *, with_files: bool) -> PastTurn | None:
+    """Return the newest turn that counts and changed files, or the newest of all unless it must be one *with files*."""
+    # One without a snapshot may have changed files: it is not passed over in silence, unless files are needed.
+    turn = next((t for t in reversed(seen.done) if t.trees or (t.has_no_snapshot and not with_files)), None)
+    return seen.done[-1] if turn is None and seen.done and not with_files else turn

@@ -15,6 +15,7 @@ from engine.cli.chat.machine.effects import (
     ReplyPermission,
     Send,
     SkipWait,
+    SwapWaiting,
     TakeBack,
 )
 from engine.cli.turn.interactive import Answerable
@@ -22,7 +23,7 @@ from engine.core.errors import EngineError, RequestNotFound
 from engine.core.ids import InputId
 from engine.journal.state import SessionState
 
-SessionEffect: TypeAlias = Send | TakeBack | CancelTurn | SkipWait | Answering
+SessionEffect: TypeAlias = Send | TakeBack | SwapWaiting | CancelTurn | SkipWait | Answering
 
 
 class SendFailure(EngineError):

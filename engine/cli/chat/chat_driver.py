@@ -7,6 +7,7 @@ import signal
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from functools import partial
 from math import inf
 from typing import ClassVar, Final
 
@@ -24,13 +25,20 @@ from engine.cli.chat.machine.chat_events import ChatEvent
 from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.picker import PickerItem
+from engine.cli.chat.notifier import Notifier
 from engine.cli.chat.path_finder import PathFinder
+from engine.cli.chat.status_sources import StatusSources
 from engine.cli.chat.user_shell import UserShell
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.output import Output
+from engine.cli.text.themes import THEMES
+from engine.core import events as ev
 from engine.core.errors import EngineError, RequestNotFound, TurnOver
 from engine.core.threads import to_thread
+from engine.journal.state import Resync
 
+# After these, facts of the status line may be others.
+_STATUS_EVENTS: Final = (ev.TurnStarted, ev.TurnEnded, ev.StepEnded, ev.ModelSwitched, ev.SessionConfigured, Resync)
 # How long a terminal that takes nothing delays the exit.
 _DRAIN_SECONDS: Final = 1.0
 # After the last key, the draft is saved.
@@ -49,6 +57,8 @@ class ChatParts:
         drafts: where drafts are saved.
         shell: what runs the user's own commands.
         leave_at_once: ends the process without saving.
+        sources: where facts of the status line come from; None: from events alone.
+        notifier: what tells the user who looks elsewhere.
     """
 
     machine: ChatMachine
@@ -58,6 +68,8 @@ class ChatParts:
     drafts: ChatDrafts
     shell: UserShell
     leave_at_once: Callable[[int], Awaitable[object]]
+    sources: StatusSources | None = None
+    notifier: Notifier = attrs.field(factory=Notifier)
 
 
 class ChatDriver(ABC):
@@ -80,6 +92,8 @@ class ChatDriver(ABC):
         self._shell = parts.shell
         self._paths = PathFinder(parts.shell.folder)
         self._leave_at_once = parts.leave_at_once
+        self._sources = parts.sources
+        self._notifier = parts.notifier
         self._effects, self._received = trio.open_memory_channel[do.Effect](inf)
         self._typed = trio.Event()
         self._saved_draft = ""
@@ -107,7 +121,7 @@ class ChatDriver(ABC):
         """Note that the machine has changed. Not a checkpoint."""
 
     @abstractmethod
-    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally) -> None:
+    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally | do.ShowPager) -> None:
         """Do what concerns the terminal. A checkpoint."""
 
     @abstractmethod
@@ -135,6 +149,7 @@ class ChatDriver(ABC):
                         self.start(inner)
                         inner.start_soon(self._watch_signals, signals, inner)
                         inner.start_soon(self._watch_session, inner)
+                        inner.start_soon(self._update_status)
                         inner.start_soon(self._perform_all, inner)
                         inner.start_soon(self._save_drafts)
                 self._return_unsent()
@@ -170,6 +185,7 @@ class ChatDriver(ABC):
 
     def note_typed(self) -> None:
         """Note that the draft may have changed. Not a checkpoint."""
+        self._notifier.note_typed(trio.current_time())
         self._typed.set()
 
     async def edit_draft(self) -> None:
@@ -184,14 +200,24 @@ class ChatDriver(ABC):
 
     async def _watch_session(self, nursery: trio.Nursery) -> None:
         try:
-            await self._client.watch(self._take_event)
+            await self._client.watch(partial(self._take_event, nursery))
         except EngineError as error:
             # Raised outside of the nurseries, which would put it into a group.
             self._failure = error
         self.leave(nursery, DONE)
 
-    def _take_event(self, event: ChatEvent) -> None:
-        self.apply(self._machine.handle_event(event, trio.current_time()))
+    def _take_event(self, nursery: trio.Nursery, event: ChatEvent) -> None:
+        now = trio.current_time()
+        self.apply(self._machine.handle_event(event, now))
+        if self._sources is not None and isinstance(event, _STATUS_EVENTS):
+            self._sources.note_change()
+        if news := self._notifier.feed(event, now):
+            self.print_lines((), raw=self._notifier.sequence(news, os.environ))
+            nursery.start_soon(self._notifier.run_command, news)
+
+    async def _update_status(self) -> None:
+        if self._sources is not None:
+            await self._sources.run(self.note_change)
 
     async def _watch_signals(self, signals: AsyncIterator[int], nursery: trio.Nursery) -> None:
         async for number in signals:
@@ -214,7 +240,7 @@ class ChatDriver(ABC):
                     self.leave(nursery, DONE)
                 case do.Leave():
                     self.leave(nursery, DONE)
-                case do.Suspend() | do.Redraw() | do.EditExternally():
+                case do.Suspend() | do.Redraw() | do.EditExternally() | do.ShowPager():
                     await self.perform_here(effect)
                 case do.RunCommand() | do.AttachFile() | do.AttachClipboard() | do.Complete() | do.RunShell():
                     nursery.start_soon(self._perform_aside, effect, nursery)
@@ -313,13 +339,20 @@ class ChatDriver(ABC):
 
     def _take_result(self, result: CommandResult, nursery: trio.Nursery) -> None:
         machine = self._machine
-        self.print_lines(result.lines)
+        machine.facts.effort = result.effort or machine.facts.effort
+        if result.theme:
+            machine.view.use_painter(attrs.evolve(machine.view.painter, theme=THEMES[result.theme]))
+        self.print_lines([*machine.view.diff(result.diff), *result.lines])
         if result.copied:
             nursery.start_soon(self._copy, result.copied)
+        if result.pager:
+            self.apply([do.ShowPager(result.pager)])
         if result.picker is not None:
             self.apply(machine.open_picker(result.picker))
         if result.draft:
-            machine.composer.replace(result.draft)
+            # What was typed in the meantime stays.
+            typed = "" if machine.composer.is_empty else f"\n{machine.composer.buffer.text}"
+            machine.composer.replace(result.draft + typed)
         if result.prompt:
             self.apply(machine.send_text(result.prompt))
         if result.change is not None:

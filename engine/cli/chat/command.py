@@ -128,6 +128,9 @@ def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
         profile=options.permissions.profile or config.profile or "ask",
         colour=options.colour,
         is_saved=options.place != MEMORY,
+        place=options.place,
+        effort=options.choice.model.options.effort or "",
+        cost_limit=options.limits.cost,
     )
 
 

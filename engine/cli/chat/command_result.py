@@ -16,6 +16,7 @@ class NextSession:
 
     kind: Literal["new", "open", "fork"]
     session_id: str = ""
+    agent: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -23,16 +24,24 @@ class CommandResult:
     """What a command brings about.
 
     Attributes:
+        diff: a unified diff to print first.
         lines: to print.
         copied: text for the clipboard.
+        theme: the theme to use from now on.
+        effort: the effort that is asked of the model from now on.
+        pager: a long text to read.
         picker: a list to choose from.
         draft: text for the composer.
         prompt: a message to send.
         change: another session to continue with.
     """
 
+    diff: str = ""
     lines: tuple[str, ...] = ()
     copied: str = ""
+    theme: str = ""
+    effort: str = ""
+    pager: str = ""
     picker: PickerRequest | None = None
     draft: str = ""
     prompt: str = ""

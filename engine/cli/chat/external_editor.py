@@ -1,4 +1,4 @@
-"""The user's own editor, for a long draft."""
+"""The user's own editor for a long draft, and pager for a long text."""
 
 from __future__ import annotations
 
@@ -38,8 +38,21 @@ async def edit_text(text: str) -> str | EditFailure:
     return edited.removesuffix("\n")
 
 
+async def show_text(text: str) -> str:
+    """Let the user read *text* in $PAGER; return why that was not possible. A checkpoint; if cancelled, the pager is ended."""
+    command = shlex.split(os.environ.get("PAGER") or "less -R")
+    path = await to_thread(_write_draft, text)
+    try:
+        await trio.run_process([*command, str(path)], check=False, stdin=None)
+    except OSError as error:
+        return f"can't run {command[0]}: {error.strerror}. Next: set PAGER"
+    finally:
+        path.unlink(missing_ok=True)
+    return ""
+
+
 def _write_draft(text: str) -> Path:
-    """Write the draft to a file that only this user can read."""
+    """Write the text to a file that only this user can read."""
     descriptor, name = tempfile.mkstemp(prefix="engine-", suffix=".md")
     with os.fdopen(descriptor, "w") as file:
         file.write(text)

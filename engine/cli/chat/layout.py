@@ -14,8 +14,8 @@ from engine.cli.chat.editor.graphemes import cells
 from engine.cli.chat.editor.wrapped_text import row_of, wrap_text
 from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.chat.machine.slash_commands import matching_commands
+from engine.cli.chat.machine.status_line import status_line
 from engine.cli.terminal.terminal_text import escape_on_one_line
-from engine.cli.text.styled_text import Style
 
 _PROMPT: Final = "> "
 _NORMAL_PROMPT: Final = ": "  # of vi
@@ -36,7 +36,7 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
     width = max(4, size.columns - 1)
     most = max(_MIN_ROWS, size.rows // 2)
     composer, row, column = _composer_rows(machine, width, max(1, size.rows * 2 // 5))
-    status = [machine.view.painter.text(fit(_status(machine, now), width), Style.DIM)]
+    status = [status_line(machine, now, width)]
     room = max(0, most - len(composer) - len(status))
     above = [fit(line, width) for line in _above(machine, now, room)]
     # What is nearest to the composer counts most.
@@ -47,6 +47,7 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
 def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
     yield from machine.view.open_rows()
     yield from machine.view.running_rows(now)
+    yield from machine.sub_agents.rows(now)
     if machine.shell is not None and machine.has_running_shell:
         yield machine.shell.row(now)
     yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
@@ -99,36 +100,6 @@ def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[st
         index - first,
         len(prompt) + rows[index].column_of(cursor),
     )
-
-
-def _status(machine: ChatMachine, now: float) -> str:
-    if machine.notice:
-        return machine.notice
-    facts = machine.facts
-    fields = [_state(machine, now), facts.profile, facts.model]
-    if facts.window and facts.used:
-        fields.append(f"context {facts.used * 100 // facts.window}%")
-    if facts.cost:
-        fields.append(f"${facts.cost:.2f}")
-    if facts.branch:
-        fields.append(facts.branch)
-    if facts.jobs:
-        fields.append(f"{facts.jobs} {'job' if facts.jobs == 1 else 'jobs'}")
-    return f" {machine.view.symbols.note} ".join(filter(None, fields))
-
-
-def _state(machine: ChatMachine, now: float) -> str:
-    facts = machine.facts
-    if machine.turn_id is None:
-        return "Ready"
-    if machine.is_cancelling:
-        return "Cancelling"
-    if machine.questions.current is not None:
-        return "Question"
-    if facts.retry_at is not None:
-        return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
-    seconds = int(max(0.0, now - (facts.turn_since or now)))
-    return f"Working {seconds} s (Esc: cancel)"
 
 
 def fit(row: str, width: int) -> str:

@@ -39,9 +39,9 @@ class LineDriver(ChatDriver):
         nursery.start_soon(self._report_progress)
 
     def print_lines(self, lines: Iterable[str], *, raw: str = "") -> None:
-        """Print lines. *raw* is left out: it is for a terminal. Not a checkpoint."""
-        del raw
-        self._output.write("".join(f"{line}\n" for line in lines))
+        """Print lines; *raw* only goes to a terminal. Not a checkpoint."""
+        shown = "".join(f"{line}\n" for line in lines)
+        self._output.write(f"{raw}{shown}" if self._output.has_status else shown)
 
     def note_change(self) -> None:
         """Print the last remark. Not a checkpoint."""
@@ -57,9 +57,11 @@ class LineDriver(ChatDriver):
             return True
         return number in {signal.SIGCONT, signal.SIGWINCH}
 
-    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally) -> None:
+    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally | do.ShowPager) -> None:
         """Edit the draft, and send it with the next line. A checkpoint."""
         await trio.lowlevel.checkpoint()
+        if isinstance(effect, do.ShowPager):
+            self.print_lines(effect.text.splitlines())
         if isinstance(effect, do.EditExternally):
             await self._output.drain()
             await self.edit_draft()

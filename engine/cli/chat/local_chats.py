@@ -14,7 +14,7 @@ from engine.cli.chat.command_result import NextSession
 from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_client import LocalClient
 from engine.cli.chat.new_driver import ChatSource, new_driver
-from engine.cli.chat.session_commands import SessionCommands
+from engine.cli.chat.session_commands import CommandSetup, SessionCommands
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.signals import leave_at_once
 from engine.cli.terminal.standard_streams import print_error
@@ -38,6 +38,9 @@ class ChatSetup:
         profile: the permission profile of sessions that have none of their own.
         colour: whether there are colours.
         is_saved: sessions can be continued later.
+        place: where they are stored.
+        effort: the effort that is asked of the model; empty: the model's own.
+        cost_limit: the most dollars that a turn may cost; None: there is no limit.
     """
 
     config: Config
@@ -46,6 +49,9 @@ class ChatSetup:
     profile: str
     colour: ColourChoice
     is_saved: bool
+    place: str
+    effort: str = ""
+    cost_limit: float | None = None
 
 
 @attrs.define(eq=False)
@@ -83,13 +89,17 @@ class LocalChats:
             self._terminal,
             ChatSource(
                 client=client,
-                commands=SessionCommands(self._engine, session, self._store, self._setup.config),
+                commands=SessionCommands(
+                    self._engine, client, self._store, CommandSetup(self._setup.config, self._setup.place)
+                ),
                 drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",
                 folder=lambda: session.state.context.cwd,
                 profile=self._setup.profile,
                 config=self._setup.config,
+                effort=self._setup.effort,
+                cost_limit=self._setup.cost_limit,
             ),
             self._setup.colour,
         )
@@ -103,7 +113,7 @@ class LocalChats:
             case "open":
                 following = await self._engine.open_session(change.session_id, model=models)
             case "fork":
-                following = await self._engine.fork_session(change.session_id, model=models)
+                following = await self._engine.fork_session(change.session_id, model=models, agent=change.agent)
             case _:
                 assert_never(change.kind)
         # Another program may open it from now on.

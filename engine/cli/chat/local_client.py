@@ -5,20 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
+import attrs
 import trio
 
 from engine.cli.chat.chat_client import SessionEffect, give_answer
 from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
-from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine.effects import (
+    CancelTurn,
+    SendPrompt,
+    SendQueued,
+    SendSteer,
+    SkipWait,
+    SwapWaiting,
+    TakeBack,
+)
 from engine.cli.chat.message_files import LoadedMessage, load_message
 from engine.cli.turn.turn_summary import Tally
 from engine.config.config import Config
 from engine.core import events as ev
-from engine.core.errors import SessionBusy
+from engine.core.errors import ConfigError, SessionBusy
 from engine.core.ids import InputId
+from engine.core.llm_types import Effort
+from engine.core.settings import Settings
 from engine.journal.state import Resync, SessionState
 from engine.session.engine import Engine
-from engine.session.session import Session
+from engine.session.session import Session, live_session
 from engine.session.turn import Turn
 
 
@@ -34,6 +45,8 @@ class LocalClient:
         # All processes that this chat has started carry the mark of one of these sessions.
         self.tally: Tally = Tally()
         self._turn: Turn | None = None
+        # How much the model thinks, from the next turn on; None: as configured.
+        self.effort: Effort | None = None
 
     @property
     def state(self) -> SessionState:
@@ -109,6 +122,8 @@ class LocalClient:
                 session.inputs.queue(loaded.text, attachments=loaded.media, input_id=effect.input_id)
             case TakeBack():
                 session.inputs.remove(effect.input_id)
+            case SwapWaiting():
+                self._swap(effect)
             case CancelTurn():
                 session.cancel(effect.turn_id)
             case SkipWait():
@@ -126,7 +141,9 @@ class LocalClient:
         text = "\n\n".join(each.text for each in inputs)
         media = [part for each in inputs for part in each.media]
         try:
-            self._turn = self._engine.start_turn(self.session, text, attachments=media, input_id=effect.input_id)
+            self._turn = self._engine.start_turn(
+                self.session, text, attachments=media, input_id=effect.input_id, settings=self._settings()
+            )
         except SessionBusy:
             # A report of background work has just started a turn.
             self.session.inputs.queue(text, attachments=media, input_id=effect.input_id)
@@ -135,6 +152,24 @@ class LocalClient:
         """Return *text* with the files that it names. A checkpoint if it names any. Raises `ConfigError`."""
         state = self.session.state
         return await load_message(text, state.context.cwd, state.model, self._config)
+
+    def _settings(self) -> Settings | None:
+        """Return the settings of the next turn; None: those of the session."""
+        if self.effort is None:
+            return None
+        usual = live_session(self.session).config.settings
+        return attrs.evolve(usual, options=attrs.evolve(usual.options, effort=self.effort))
+
+    def _swap(self, effect: SwapWaiting) -> None:
+        """Swap two waiting messages. Not a checkpoint, so that none is there twice. Raises `ConfigError`."""
+        waiting = {item.input_id: item.message for item in self.session.inputs.waiting}
+        first, second = waiting.get(effect.first), waiting.get(effect.second)
+        if first is None or second is None:
+            return  # it was delivered a moment ago
+        if len(first.parts) > 1 or len(second.parts) > 1:
+            raise ConfigError("a message with attachments can't be moved. Next: /queue edit NUMBER")
+        self.session.inputs.edit(effect.first, second.text)
+        self.session.inputs.edit(effect.second, first.text)
 
     def _remove(self, input_id: InputId) -> bool:
         return self.session.inputs.remove(input_id)

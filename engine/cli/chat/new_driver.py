@@ -20,15 +20,18 @@ from engine.cli.chat.line_driver import LineDriver
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.chat.machine.question_queue import QuestionQueue
-from engine.cli.chat.machine.status_facts import StatusFacts
+from engine.cli.chat.machine.status_facts import StatusFacts, StatusSetup
+from engine.cli.chat.notifier import Notifier
 from engine.cli.chat.screen_driver import ScreenDriver
 from engine.cli.chat.state_commands import StateCommands
+from engine.cli.chat.status_sources import StatusSources
 from engine.cli.chat.user_shell import UserShell
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for
 from engine.cli.text.styled_text import Style
+from engine.cli.text.themes import THEMES
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
 
@@ -51,6 +54,8 @@ class ChatSource:
         is_remote: the session is at a server: leaving ends nothing there, and the user's own commands run here.
         profile: the permission profile of a session that has none of its own.
         config: the user's configuration.
+        effort: the effort that is asked of the model.
+        cost_limit: the most dollars that a turn may cost.
     """
 
     client: ChatClient
@@ -62,6 +67,8 @@ class ChatSource:
     is_remote: bool = False
     profile: str = ""
     config: Config = attrs.field(factory=Config)
+    effort: str = ""
+    cost_limit: float | None = None
 
 
 def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourChoice) -> ChatDriver:
@@ -72,10 +79,21 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     # The keys of a server are not here.
     env = {} if source.is_remote else os.environ
     around = Surroundings(env=env, config=source.config, again=AGAIN)
-    view = TranscriptView(Painter(output.palette.is_on), symbols, output.width, is_accessible, around)
+    chat = source.config.chat
+    painter = Painter(output.palette.is_on, THEMES[chat.theme])
+    view = TranscriptView(painter, symbols, output.width, is_accessible, around)
     machine = ChatMachine(
         view,
-        StatusFacts(default_profile=source.profile, model=source.client.state.model),
+        StatusFacts(
+            StatusSetup(
+                default_profile=source.profile,
+                fields=chat.status,
+                cost_limit=source.cost_limit,
+                warn_cost=chat.warn_cost,
+            ),
+            model=source.client.state.model,
+            effort=source.effort,
+        ),
         QuestionQueue(symbols, is_accessible, around),
         lambda: f"input_{secrets.token_hex(8)}",
         is_accessible=is_accessible,
@@ -91,6 +109,8 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
         drafts=source.drafts,
         shell=UserShell(source.folder, source.client.state.session_id, _HERE if source.is_remote else ""),
         leave_at_once=source.leave_at_once,
+        sources=StatusSources(machine.facts, source.config, lambda: source.client.state.session_id, source.folder),
+        notifier=Notifier(chat.notify, chat.notify_command),
     )
     if terminal is not None and source.config.chat.editor == "vi":
         machine.composer.use_vi()

@@ -11,7 +11,15 @@ import trio
 
 from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
 from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
-from engine.cli.chat.machine.effects import CancelTurn, SendPrompt, SendQueued, SendSteer, SkipWait, TakeBack
+from engine.cli.chat.machine.effects import (
+    CancelTurn,
+    SendPrompt,
+    SendQueued,
+    SendSteer,
+    SkipWait,
+    SwapWaiting,
+    TakeBack,
+)
 from engine.cli.chat.message_files import LoadedMessage, load_message
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
@@ -84,6 +92,8 @@ class RemoteClient:
                 await session.queue(loaded.text, attachments=loaded.media, key=effect.input_id)
             case TakeBack():
                 await self._remove(effect.input_id)
+            case SwapWaiting():
+                raise ConfigError("a server keeps the order of messages. Next: /queue edit NUMBER, and send it again")
             case CancelTurn():
                 await session.turn(effect.turn_id).cancel()
             case SkipWait():

@@ -15,6 +15,7 @@ from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.display.live_region import LiveRegion
 from engine.cli.chat.display.terminal_mode import RawTerminal, reflow_of
 from engine.cli.chat.editor.key_decoder import KeyDecoder
+from engine.cli.chat.external_editor import show_text
 from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.machine import effects as do
 
@@ -76,7 +77,7 @@ class ScreenDriver(ChatDriver):
         self._changed.set()
         return number in {signal.SIGCONT, signal.SIGWINCH}
 
-    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally) -> None:
+    async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally | do.ShowPager) -> None:
         """Do what concerns the terminal. A checkpoint."""
         async with self._screen:
             self._output.write(self._region.clear())
@@ -87,6 +88,8 @@ class ScreenDriver(ChatDriver):
                     if isinstance(effect, do.Suspend):
                         signal.raise_signal(signal.SIGTSTP)
                         # Here it goes on; SIGCONT comes as a signal, too, and draws everything again.
+                    elif isinstance(effect, do.ShowPager):
+                        self._machine.notice = await show_text(effect.text)
                     else:
                         await self.edit_draft()
                 finally:

@@ -3,42 +3,69 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Final, final
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, cast, final, get_args
+
+import attrs
 
 from engine.cli.chat.command_result import CommandResult, NextSession, printed
+from engine.cli.chat.local_client import LocalClient
+from engine.cli.chat.local_files import LocalFiles
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
-from engine.cli.chat.state_commands import CommandHandler, StateCommands, file_lines
+from engine.cli.chat.program_commands import ProgramCommands
+from engine.cli.chat.rewind_commands import RewindCommands
+from engine.cli.chat.state_commands import CommandHandler, StateCommands
 from engine.cli.flags.store_flags import resolve_session
-from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
+from engine.cli.terminal.terminal_text import duration, escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
-from engine.core.errors import ConfigError, NothingToUndo
+from engine.core.errors import ConfigError
+from engine.core.events import CompactionEnded, Durable, StepEnded, StepStarted, TurnEnded
+from engine.core.llm_types import Effort
+from engine.core.messages import Usage
+from engine.core.threads import to_thread
 from engine.export.format_cost import format_cost
+from engine.export.history import render_history
+from engine.export.markdown import render_markdown
 from engine.journal.state import SessionState
 from engine.permission.rules.profiles import PROFILES
 from engine.session.engine import Engine
-from engine.session.session import Session
-from engine.store.store_protocols import FullStore, SessionQuery
+from engine.store.memory import MEMORY
+from engine.store.store_protocols import FullStore, SessionQuery, SessionRow
+from engine.tools.background_jobs import Job
 
-_MAX_SESSIONS: Final = 1_000
+_MAX_SESSIONS: Final = 10_000
+_MAX_OUTPUT: Final = 20_000
+_LAST_LINE: Final = 1_000
+# Less is a rounding error of sums.
+_LEAST_COST: Final = 1e-9
 
 
 @final
 class SessionCommands(StateCommands):
     """Runs the commands of one chat."""
 
-    def __init__(self, engine: Engine, session: Session, store: FullStore, config: Config) -> None:
+    def __init__(self, engine: Engine, client: LocalClient, store: FullStore, setup: CommandSetup) -> None:
         """Make it."""
+        config = setup.config
         self._engine = engine
-        self._session = session
+        self._client = client
+        self._session = session = client.session
+        self._is_saved = setup.place != MEMORY
+        self._programs = ProgramCommands(lambda: session.state.context.cwd, setup.place)
         self._store = store
         self._config = config
+        self._rewinds = RewindCommands(LocalFiles(session))
         super().__init__(config)
 
     @property
     def state(self) -> SessionState:
         """The session's state."""
         return self._session.state
+
+    async def diff_text(self) -> str:
+        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
+        return await self._rewinds.diff_text()
 
     def changes(self) -> Mapping[str, CommandHandler]:
         """Return what changes the session, and what only its engine knows."""
@@ -47,15 +74,29 @@ class SessionCommands(StateCommands):
             "profile": self._profile,
             "context": self._context,
             "compact": self._compact,
-            "diff": self._diff,
-            "undo": self._undo,
-            "redo": self._redo,
+            "diff": self._rewinds.diff,
+            "undo": self._rewinds.undo,
+            "redo": self._rewinds.redo,
+            "rewind": self._rewinds.rewind,
             "resume": self._resume,
             "new": self._new,
             "fork": self._fork,
             "rename": self._rename,
+            "cost": self._cost,
+            "effort": self._effort,
+            "agent": self._agent,
+            "agents": self._agents,
             "jobs": self._jobs,
-            "queue": self._queue,
+            "sessions": self._resume,
+            "export": self._export,
+            "share": self._share,
+            "permissions": self._programs.permissions,
+            "config": self._programs.config,
+            "doctor": self._programs.doctor,
+            "mcp": self._programs.mcp,
+            "bug": self._programs.bug,
+            "init": self._programs.init,
+            "review": self._programs.review,
         }
 
     # -- the session -----------------------------------------------------------------------------
@@ -94,52 +135,65 @@ class SessionCommands(StateCommands):
         await self._session.context.compact(argument)
         return CommandResult()
 
-    async def _jobs(self, argument: str) -> CommandResult:
-        jobs = self._session.background.jobs
-        if argument.startswith("stop "):
-            name = argument.removeprefix("stop ").strip()
-            if name not in {job.name for job in jobs.all()}:
-                raise ConfigError(f"unknown job {name!r}. Next: /jobs")
-            jobs.get(name).stop()
-            return printed(f"Stopping {escape_on_one_line(name)}.")
-        lines = [f"  {job.name}  {job.state}  {one_line(job.command, 200)}" for job in jobs.all()]
-        return CommandResult(lines=tuple(map(escape_control_chars, lines)) or ("No background commands.",))
-
-    async def _queue(self, argument: str) -> CommandResult:
-        waiting = [item for item in self._session.inputs.waiting if item.message.origin != "engine"]
-        if argument.startswith("remove "):
-            number = argument.removeprefix("remove ").strip()
-            if not (number.isascii() and number.isdigit() and 0 < int(number) <= len(waiting)):
-                raise ConfigError(f"the queue has {len(waiting)} messages. Next: /queue remove NUMBER")
-            self._session.inputs.remove(waiting[int(number) - 1].input_id)
-            return printed("Removed.")
-        lines = [f"  {number}  {one_line(item.message.text, 200)}" for number, item in enumerate(waiting, 1)]
-        return CommandResult(lines=tuple(lines) or ("No messages wait.",))
-
-    # -- files -----------------------------------------------------------------------------------
-
-    async def _diff(self, argument: str) -> CommandResult:
+    async def _cost(self, argument: str) -> CommandResult:
         del argument
-        return printed(escape_control_chars(await self.diff_text()) or "No file was changed.")
+        return CommandResult(lines=tuple(await to_thread(cost_lines, self._session.events())))
 
-    async def diff_text(self) -> str:
-        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
-        try:
-            diffs = await self._session.files.diff()
-        except NothingToUndo:
-            diffs = ()
-        return "".join(diff.text for diff in diffs)
+    async def _effort(self, argument: str) -> CommandResult:
+        levels = get_args(Effort)
+        if not argument:
+            items = tuple(PickerItem(level, level) for level in levels)
+            return CommandResult(picker=PickerRequest("effort", "Effort", items))
+        if argument not in levels:
+            raise ConfigError(f"unknown effort {escape_on_one_line(argument)}. Next: /effort {'|'.join(levels)}")
+        self._client.effort = cast("Effort", argument)
+        return CommandResult(effort=argument, lines=(f"The effort is {argument} from the next turn on.",))
 
-    async def _undo(self, argument: str) -> CommandResult:
-        undone = await self._session.files.undo(force=argument == "force")
-        lines = [*file_lines("Restored", undone.files), *file_lines("No snapshot, left as it is", undone.left)]
-        lines += [f"No file was changed: {undone.note}"] if undone.note else []
-        lines += [one_line(remark, 1_000) for remark in undone.remarks]
-        return CommandResult(lines=("Undone. The prompt is in the composer.", *lines), draft=undone.prompt)
+    async def _agent(self, argument: str) -> CommandResult:
+        agents = {name: agent for name, agent in self._config.all_agents.items() if agent.mode != "subagent"}
+        if not argument:
+            items = tuple(PickerItem(name, f"{name}  {agent.description}") for name, agent in agents.items())
+            return CommandResult(picker=PickerRequest("agent", "Agent", items))
+        self._config.check_primary(argument)
+        # A session keeps its agent, and with that its rules.
+        return CommandResult(change=NextSession("fork", self._session.id, argument))
 
-    async def _redo(self, argument: str) -> CommandResult:
-        redone = await self._session.files.redo(force=argument == "force")
-        return CommandResult(lines=("Redone.", *file_lines("Changed", redone.files)))
+    # -- what runs beside it ---------------------------------------------------------------------
+
+    async def _jobs(self, argument: str) -> CommandResult:
+        jobs = {job.name: job for job in self._session.background.jobs.all()}
+        word, _, name = argument.partition(" ")
+        if not word:
+            lines = [_job_line(job) for job in jobs.values()]
+            return CommandResult(lines=tuple(lines) or ("No background commands.",))
+        job = jobs.get(name.strip())
+        if job is None or word not in {"stop", "add"}:
+            raise ConfigError(f"unknown job {escape_on_one_line(name or word)}. Next: /jobs, /jobs stop|add NAME")
+        if word == "stop":
+            job.stop()
+            return printed(f"Stopping {escape_on_one_line(job.name)}.")
+        output = job.output.since(job.output.total - _MAX_OUTPUT).decode(errors="replace").strip()
+        text = (
+            f"The output of the background command {job.name} (`{job.command}`, {job.state}):\n\n```\n{output}\n```\n"
+        )
+        return CommandResult(draft=text, lines=("Its newest output is in the draft.",))
+
+    async def _agents(self, argument: str) -> CommandResult:
+        query = SessionQuery(limit=_MAX_SESSIONS, parent_id=self._session.state.session_id)
+        rows = await self._store.list_sessions(query)
+        if not rows:
+            return printed("This session has had no sub-agents.")
+        if not argument:
+            items = tuple(PickerItem(row.id, _agent_label(row)) for row in rows)
+            return CommandResult(picker=PickerRequest("agents", "Sub-agent", items))
+        row = next((row for row in rows if row.id == argument), None)
+        if row is None and argument.isascii() and argument.isdigit() and 0 < int(argument) <= len(rows):
+            row = rows[int(argument) - 1]
+        if row is None:
+            raise ConfigError(f"unknown sub-agent {escape_on_one_line(argument)}. Next: /agents")
+        events = await self._store.load(row.id)
+        text = await to_thread(lambda: render_markdown(render_history(events), row.title))
+        return CommandResult(pager=escape_control_chars(text))
 
     # -- other sessions --------------------------------------------------------------------------
 
@@ -149,15 +203,12 @@ class SessionCommands(StateCommands):
             return CommandResult(change=NextSession("open", row.id))
         cwd = self._session.state.context.cwd
         rows = await self._store.list_sessions(SessionQuery(limit=_MAX_SESSIONS))
-        # Those of this folder first, each group the newest first.
-        rows = sorted((row for row in rows if row.id != self._session.id), key=lambda row: row.cwd != cwd)
-        items = [
-            PickerItem(row.id, f"{row.title or '(empty)'}  {row.turns} turns  {format_cost(row.cost)}  {row.cwd}")
-            for row in rows
-        ]
+        items = [session_item(row, cwd) for row in rows if row.id != self._session.id]
         if not items:
             return printed("There is no other session.")
-        return CommandResult(picker=PickerRequest("resume", "Session", tuple(items)))
+        here = tuple(item for item in items if not item.is_elsewhere)
+        request = PickerRequest("resume", "Session", here or tuple(items), more=tuple(items) if here else ())
+        return CommandResult(picker=request)
 
     async def _new(self, argument: str) -> CommandResult:
         del argument
@@ -166,3 +217,88 @@ class SessionCommands(StateCommands):
     async def _fork(self, argument: str) -> CommandResult:
         del argument
         return CommandResult(change=NextSession("fork", self._session.id))
+
+    async def _export(self, argument: str) -> CommandResult:
+        if not self._is_saved:
+            raise ConfigError("this session is not saved, so it can't be exported. Next: leave out --ephemeral")
+        return await self._programs.export(self._session.id, argument)
+
+    async def _share(self, argument: str) -> CommandResult:
+        if not argument.split(" ", 1)[0].endswith(".html"):
+            raise ConfigError("the name of the page must end with .html. Next: /share FILE.html")
+        result = await self._export(argument)
+        review = "It holds all that was written and read: review it before you share it. Nothing was uploaded."
+        return attrs.evolve(result, lines=(*result.lines, review))
+
+
+@attrs.frozen
+class CommandSetup:
+    """What the commands know of the chat.
+
+    Attributes:
+        config: the configuration.
+        place: where sessions are stored.
+    """
+
+    config: Config
+    place: str
+
+
+def session_item(row: SessionRow, cwd: str, now: float | None = None) -> PickerItem:
+    """Return a session as an item of a list."""
+    ago = duration(max(0.0, (time.time() if now is None else now) - row.updated))
+    facts = [f"{ago} ago", f"{row.turns} {'turn' if row.turns == 1 else 'turns'}", format_cost(row.cost)]
+    folder = "" if row.cwd == cwd else row.cwd
+    label = f"{row.title or '(empty)'}  {'  '.join(filter(None, (*facts, folder)))}"
+    return PickerItem(row.id, label, is_elsewhere=bool(folder))
+
+
+def cost_lines(events: Sequence[Durable]) -> list[str]:
+    """Return what was spent: by model, by sub-agents, and in all. It may take long."""
+    spent = _spent_by_model(events)
+    own = sum(cost for _, cost in spent.values())
+    total = max(own, sum(event.result.cost for event in events if isinstance(event, TurnEnded)))
+    lines = [f"  {name}: {_usage_text(usage)}, {_price(cost)}" for name, (usage, cost) in spent.items() if usage.total]
+    if total - own > _LEAST_COST:
+        lines.append(f"  sub-agents: {format_cost(total - own)}")
+    return [*lines, f"  in all: {_price(total) if lines else 'nothing'}"]
+
+
+def _spent_by_model(events: Iterable[Durable]) -> dict[str, tuple[Usage, float]]:
+    spent: dict[str, tuple[Usage, float]] = {}
+    model = ""
+    for event in events:
+        if isinstance(event, StepStarted):
+            model = event.model
+        elif isinstance(event, (StepEnded, CompactionEnded)):
+            name = model if isinstance(event, StepEnded) else f"{event.model or model} (summaries)"
+            usage, cost = spent.get(name, (Usage(), 0.0))
+            spent[name] = (usage + event.usage, cost + event.cost)
+    return spent
+
+
+def _usage_text(usage: Usage) -> str:
+    share = f" ({usage.cache_share:.0%} from a cache)" if usage.cache_read else ""
+    written = f", {usage.cache_write:,} into the cache" if usage.cache_write else ""
+    return f"{usage.prompt:,} tokens in{share}{written}, {usage.output:,} out"
+
+
+def _price(cost: float) -> str:
+    return format_cost(cost) or "unknown price"
+
+
+def _job_line(job: Job) -> str:
+    rows = job.output.since(max(0, job.output.total - _LAST_LINE)).decode(errors="replace").strip().splitlines()
+    last = f"  {one_line(rows[-1], 80)}" if rows else ""
+    return escape_control_chars(f"  {job.name}  {job.state}  {one_line(job.command, 80)}{last}")
+
+
+def _agent_label(row: SessionRow) -> str:
+    facts = (
+        row.agent or "sub-agent",
+        row.title or "(empty)",
+        row.status,
+        f"{row.messages} messages",
+        format_cost(row.cost),
+    )
+    return "  ".join(filter(None, facts))

@@ -11,9 +11,10 @@ import trio
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.display.clipboard import code_blocks
 from engine.cli.chat.help_text import help_lines, key_lines
-from engine.cli.chat.machine.picker import PickerItem
+from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
 from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.config.chat_config import CHOICES
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
 from engine.core.errors import ConfigError
@@ -40,6 +41,7 @@ class StateCommands(ABC):
             "status": self._status,
             "cost": self._cost,
             "copy": self._copy,
+            "theme": self._theme,
             **self.changes(),
         }
 
@@ -50,7 +52,7 @@ class StateCommands(ABC):
     async def diff_text(self) -> str:
         """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
         await trio.lowlevel.checkpoint()
-        raise ConfigError("the changes of files are at the server. Next: /copy, or /copy code N")
+        return ""
 
     @property
     @abstractmethod
@@ -84,6 +86,15 @@ class StateCommands(ABC):
     async def _list_keys(self, argument: str) -> CommandResult:
         del argument
         return CommandResult(lines=key_lines(self._keys))
+
+    async def _theme(self, argument: str) -> CommandResult:
+        names = CHOICES["theme"]
+        if not argument:
+            return CommandResult(picker=PickerRequest("theme", "Theme", tuple(PickerItem(n, n) for n in names)))
+        if argument not in names:
+            raise ConfigError(f"unknown theme {escape_on_one_line(argument)}\nNext: /theme {'|'.join(names)}")
+        keep = f"To keep it: engine config set chat.theme {argument}"
+        return CommandResult(theme=argument, lines=(f"The theme is {argument}. {keep}",))
 
     async def _copy(self, argument: str) -> CommandResult:
         words = argument.split()
@@ -130,11 +141,6 @@ class StateCommands(ABC):
             ("cost", format_cost(self.state.cost)),
         ]
         return CommandResult(lines=tuple(f"  {name:<14} {value:>12}" for name, value in rows))
-
-
-def file_lines(what: str, files: Sequence[str]) -> list[str]:
-    """Return a line for each file."""
-    return [f"{what}: {escape_on_one_line(file)}" for file in files]
 
 
 def _number(words: Sequence[str]) -> int:

@@ -15,7 +15,14 @@ ColourChoice = Literal["always", "never", "auto"]
 COLOUR_CHOICES: Final[tuple[ColourChoice, ...]] = ("always", "never", "auto")
 Colour = Literal["red", "green", "yellow", "blue", "magenta", "cyan"]
 
-_CODES: Final[Mapping[Colour, int]] = {"red": 31, "green": 32, "yellow": 33, "blue": 34, "magenta": 35, "cyan": 36}
+CODES: Final[Mapping[Colour, str]] = {
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
 
 
 def has_colour(choice: ColourChoice, env: Mapping[str, str], *, is_terminal: bool) -> bool:
@@ -33,10 +40,16 @@ def has_colour(choice: ColourChoice, env: Mapping[str, str], *, is_terminal: boo
 
 @attrs.frozen
 class Palette:
-    """Paints text, or leaves it as it is."""
+    """Paints text, or leaves it as it is.
+
+    Attributes:
+        codes: of the colours; one that is missing leaves the text as it is.
+    """
 
     is_on: bool = False
+    codes: Mapping[Colour, str] = attrs.field(factory=lambda: CODES)
 
     def paint(self, text: str, colour: Colour) -> str:
         """Return *text* in a colour. It must hold no escape sequence."""
-        return f"\x1b[{_CODES[colour]}m{text}\x1b[0m" if self.is_on and text else text
+        code = self.codes.get(colour) if self.is_on and text else None
+        return f"\x1b[{code}m{text}\x1b[0m" if code else text

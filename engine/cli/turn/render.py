@@ -17,6 +17,9 @@ import attrs
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
+from engine.cli.text.diff_view import diff_lines
+from engine.cli.text.styled_text import PALETTE, PLAIN, paint
+from engine.cli.text.styled_text import Theme as StyleCodes
 from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId, RequestId
@@ -25,6 +28,8 @@ from engine.journal.state import Resync
 from engine.tools.tool_text import main_argument
 
 _MIN_WIDTH: Final = 20
+# Of the diff of a call.
+_DIFF_LINES: Final = 20
 # Notices about code, for who writes tools: `-vv` logs them.
 _FOR_DEVELOPERS: Final = frozenset({"loop_blocked"})
 
@@ -70,6 +75,7 @@ class Renderer:
         plain: a line reports that a call is running; otherwise `status` does.
         shows_text: the model's text is among the lines.
         palette: paints the symbols of calls.
+        theme: how the diffs of calls look, if there are colours.
         surroundings: what the words about a failure need besides its facts.
     """
 
@@ -79,8 +85,11 @@ class Renderer:
     plain: bool = True
     shows_text: bool = True
     palette: Palette = Palette()
+    theme: StyleCodes = attrs.field(factory=lambda: PALETTE)
     surroundings: Surroundings = Surroundings()
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
+    # The user was asked about them, and has seen what they do.
+    _asked: set[CallId] = attrs.field(factory=set[CallId], init=False)
     _steers: set[InputId] = attrs.field(factory=set[InputId], init=False)
     _permissions: dict[RequestId, ev.PermissionAsked] = attrs.field(
         factory=dict[RequestId, ev.PermissionAsked], init=False
@@ -241,7 +250,7 @@ class Renderer:
                 return self._running() if self.plain else ""
             case ev.CallSettled():
                 del self._calls[event.call_id]
-                return self._settled(call, event.settlement, event.time)
+                return self._settled(call, event.settlement, event.time) + self._diff(event)
             case _:
                 assert_never(event)
         return ""
@@ -259,6 +268,15 @@ class Renderer:
         symbol, state = self._state(settlement)
         took = "" if call.started is None else duration(time - call.started)
         return self._line(call, symbol, state, took)
+
+    def _diff(self, event: ev.CallSettled) -> str:
+        """Return the beginning of what a call has changed in files, unless the user was asked about that."""
+        # A sub-agent's changes are its own affair.
+        if event.call_id in self._asked or len(event.path) > 1 or event.settlement.failed:
+            return ""
+        codes = self.theme if self.palette.is_on else PLAIN
+        lines = diff_lines(_fact(event.settlement, "diff"), _DIFF_LINES)
+        return "".join(f"{self.margins.call}  {paint(line, codes)}\n" for line in lines)
 
     def _state(self, settlement: Settlement) -> tuple[str, str]:
         match settlement.status:
@@ -315,6 +333,7 @@ class Renderer:
         """Return the line about an answer; the question itself is shown where it can be answered."""
         if isinstance(event, ev.PermissionAsked):
             self._permissions[event.request_id] = event
+            self._asked.add(event.call_id)
             return ""
         # Imported here: most turns ask nothing.
         from engine.permission.question_text import answer_text
@@ -329,13 +348,18 @@ class Renderer:
 
 def _summary(settlement: Settlement) -> str:
     """Return the one-line summary in the metadata of a result."""
+    return _fact(settlement, "summary")
+
+
+def _fact(settlement: Settlement, name: str) -> str:
+    """Return a text in the metadata of a result; empty if there is none."""
     try:
         facts: object = json.loads(settlement.metadata or "{}")
     except ValueError:
         return ""
     # Tools of the host may put any JSON there.
-    summary = cast("dict[str, object]", facts).get("summary", "") if isinstance(facts, dict) else ""
-    return summary if isinstance(summary, str) else ""
+    value = cast("dict[str, object]", facts).get(name, "") if isinstance(facts, dict) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _last_line(output: str) -> str:

@@ -122,3 +122,23 @@ def test_failure_has_the_words_of_a_run(chat: Lines) -> None:
     words = "Anthropic rejected the key in ANTHROPIC_API_KEY (ends …6789)\n"
     assert chat.output.count(words) == 2
     assert f"- {words}- Next: engine auth test anthropic\n- or: set ANTHROPIC_API_KEY to another key\n" in chat.output
+
+
+def test_rewind_is_chosen_by_numbers_and_redone(chat: Lines, tmp_path: Path) -> None:
+    file = tmp_path / "project" / "a.txt"
+    chat.type("write")
+    chat.read_until("6. Details")
+    chat.answer("1", "Allow bash")
+    chat.read_until("6. Details")
+    chat.answer("1", "Done in")
+    assert file.exists()
+    chat.read_after("/rewind", "1. write")
+    chat.read_after("1", "-one")
+    chat.read_until("4. Summarise from here")
+    chat.read_after("1", "Undone: the turn. The prompt is in the composer")
+    assert not file.exists()
+    chat.read_after("/redo", "Changed: a.txt")
+    assert file.read_text() == "one\nTWO\n"
+    chat.read_after("/theme mono", "The theme is mono")
+    chat.read_after("/undo force", "Undone: the turn")
+    assert not file.exists()

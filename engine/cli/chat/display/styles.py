@@ -7,7 +7,8 @@ from typing import Final
 
 import attrs
 
-from engine.cli.text.styled_text import PALETTE, PLAIN, Line, Style, line_of, paint, wrap_line
+from engine.cli.text.styled_text import PLAIN, Line, Style, line_of, paint, wrap_line
+from engine.cli.text.themes import THEMES, Theme
 
 _SGR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -32,14 +33,20 @@ class Painter:
 
     Attributes:
         is_styled: whether there are any styles.
+        theme: how they look.
     """
 
     is_styled: bool = True
+    theme: Theme = attrs.field(factory=lambda: THEMES["palette"])
 
     def line(self, line: Line) -> str:
         """Return *line* as the terminal shows it."""
-        return paint(line, PALETTE if self.is_styled else PLAIN)
+        return paint(line, self.theme.styles if self.is_styled else PLAIN)
 
     def text(self, text: str, style: Style) -> str:
         """Return *text* in one style."""
         return self.line(line_of(text, style))
+
+    def raw(self, text: str, codes: str) -> str:
+        """Return *text* with the codes of a theme."""
+        return f"\x1b[{codes}m{text}\x1b[0m" if self.is_styled and codes else text

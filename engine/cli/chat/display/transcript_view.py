@@ -11,6 +11,7 @@ from engine.cli.chat.display.styles import Painter, wrap_note
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
+from engine.cli.text.diff_view import diff_lines
 from engine.cli.text.markdown_view import MarkdownView
 from engine.cli.text.styled_text import Style, clip_line
 from engine.cli.turn.open_step_events import events_so_far
@@ -72,10 +73,20 @@ class TranscriptView:
             width=self.width,
             plain=self.is_accessible,
             shows_text=False,
-            palette=Palette(self.painter.is_styled),
             surroundings=self.surroundings,
         )
         self._text = self._new_text()
+        self.use_painter(self.painter)
+
+    def use_painter(self, painter: Painter) -> None:
+        """Paint what comes from now on in another way."""
+        self.painter = painter
+        self._renderer.palette = Palette(painter.is_styled, painter.theme.colours)
+        self._renderer.theme = painter.theme.styles
+
+    def diff(self, text: str, most: int | None = None) -> list[str]:
+        """Return a unified diff as at most *most* lines."""
+        return [self.painter.line(line) for line in diff_lines(text, most)]
 
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""

@@ -14,6 +14,7 @@ from engine.cli.chat.machine.question_queue import QuestionQueue
 from engine.cli.chat.machine.shell_run import ShellRun
 from engine.cli.chat.machine.slash_commands import COMMANDS, SlashCommand
 from engine.cli.chat.machine.status_facts import StatusFacts
+from engine.cli.chat.machine.sub_agent_rows import SubAgentRows
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core.ids import TurnId
@@ -35,6 +36,7 @@ class ChatContents:
         keys: what the keys do.
         ends_jobs: background commands end when the chat is left.
         last_call: the last tool call.
+        sub_agents: the sub-agents that work.
         shell: the command of the user's that runs, or has run last.
         picker: a list that is open.
         turn_id: the turn that runs.
@@ -52,10 +54,15 @@ class ChatContents:
     keys: KeyBindings = attrs.field(factory=lambda: bind_keys({}), kw_only=True)
     ends_jobs: bool = attrs.field(default=False, kw_only=True)
     last_call: LastCall = attrs.field(factory=LastCall, init=False)
+    sub_agents: SubAgentRows = attrs.field(init=False)
     shell: ShellRun | None = attrs.field(default=None, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)
+
+    @sub_agents.default
+    def _new_rows(self) -> SubAgentRows:
+        return SubAgentRows(self.view.symbols)
 
     @property
     def draft(self) -> str:

@@ -54,7 +54,15 @@ class ChatMachine(ChatContents):
         self.notice = ""
         if self.picker is not None:
             return list(self._dialogs.pick(self.picker.choose_line(line)))
-        outcome = None if is_command_line(line) or line.startswith("!") else self.questions.choose_line(line, now)
+        if is_command_line(line):
+            # The draft stays as it is.
+            draft = self.composer.text
+            self.composer.replace(line)
+            done = list(self._actions.enter(now))
+            if self.composer.is_empty or self.composer.text == line:
+                self.composer.replace(draft)
+            return done
+        outcome = None if line.startswith("!") else self.questions.choose_line(line, now)
         if outcome is not None:
             return list(self._dialogs.answer(outcome))
         if line.strip():

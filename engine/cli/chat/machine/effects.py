@@ -57,6 +57,14 @@ class TakeBack:
 
 
 @attrs.frozen
+class SwapWaiting:
+    """Swap two messages that wait."""
+
+    first: InputId
+    second: InputId
+
+
+@attrs.frozen
 class CancelTurn:
     """Cancel the turn."""
 
@@ -155,6 +163,13 @@ class EditExternally:
 
 
 @attrs.frozen
+class ShowPager:
+    """Show a long text in the user's pager."""
+
+    text: str
+
+
+@attrs.frozen
 class Leave:
     """Leave the chat.
 
@@ -173,6 +188,7 @@ Effect: TypeAlias = (
     Print
     | Send
     | TakeBack
+    | SwapWaiting
     | CancelTurn
     | SkipWait
     | Answering
@@ -185,6 +201,7 @@ Effect: TypeAlias = (
     | Suspend
     | Redraw
     | EditExternally
+    | ShowPager
     | Leave
 )
 

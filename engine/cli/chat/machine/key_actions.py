@@ -69,6 +69,7 @@ class KeyActions:
             "later": self._later,
             "attach": self._attach,
             "add": self._add_output,
+            "queue": self._sender.manage,
             "call": lambda _: self._call_details(0.0),
             "answer": self._answer,
             "quit": lambda _: self._dialogs.leave(),
@@ -105,7 +106,9 @@ class KeyActions:
         elif chat.composer.text.startswith("!"):
             yield from self._shell(shell_command(chat.composer.text))
         elif not chat.composer.is_empty:
-            yield self._sender.send(chat.composer.take())
+            chat.notice = self._sender.warning(chat.composer.text)
+            if not chat.notice:
+                yield self._sender.send(chat.composer.take())
         elif chat.turn_id is not None:
             yield do.SkipWait(chat.turn_id)
         elif chat.outbox.can_merge:

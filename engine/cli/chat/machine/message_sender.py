@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import attrs
 
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.outbox import OutgoingMessage
+from engine.cli.chat.machine.status_facts import prompt_cost
+from engine.cli.terminal.terminal_text import one_line
 from engine.core.ids import InputId
 
 
@@ -18,6 +21,20 @@ class MessageSender:
 
     _chat: ChatContents
     _new_input_id: Callable[[], str]
+    _warned_of: str = attrs.field(default="", init=False)
+
+    def warning(self, text: str) -> str:
+        """Return why a prompt is not sent before it is confirmed, the first time it is asked about; else nothing."""
+        facts = self._chat.facts
+        confirmed, self._warned_of = self._warned_of, ""
+        most = facts.setup.warn_cost
+        if self._chat.turn_id is not None or most is None or confirmed == text:
+            return ""
+        cost = prompt_cost(facts, text)
+        if cost <= most:
+            return ""
+        self._warned_of = text
+        return f"This would cost at least ${cost:.2f} (chat.warn_cost is ${most:g}). Enter again sends it"
 
     def send(self, text: str) -> do.Effect:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
@@ -50,6 +67,41 @@ class MessageSender:
             return [chat.note("The turn has ended. Enter sends this as a new message.")]
         return [chat.note(f"Not sent: {failure.message}")]
 
+    def manage(self, argument: str) -> Iterator[do.Effect]:
+        """List the messages that wait; or edit, move or remove the one with a number."""
+        waiting = [message for message in self._chat.outbox.messages if message.state != "sending"]
+        word, _, number = argument.partition(" ")
+        if not word:
+            lines = (f"  {at}  {_place(each)}: {one_line(each.text, 200)}" for at, each in enumerate(waiting, 1))
+            yield do.Print(tuple(lines) or ("No messages wait.",))
+            return
+        at = int(number) if number.isascii() and number.isdigit() else 0
+        actions: dict[str, Callable[[OutgoingMessage], Iterator[do.Effect]]] = {
+            "edit": self.take_back,
+            "remove": self._remove,
+            "up": partial(self._move_up, waiting),
+        }
+        if word not in actions or not 0 < at <= len(waiting):
+            self._chat.notice = f"{len(waiting)} messages wait. Next: /queue, or /queue edit|up|remove NUMBER"
+        else:
+            yield from actions[word](waiting[at - 1])
+
+    def _remove(self, message: OutgoingMessage) -> Iterator[do.Effect]:
+        if message.state == "unsent":
+            self._chat.outbox.discard(message.input_id)
+        else:
+            yield do.TakeBack(message.input_id)
+
+    def _move_up(self, waiting: list[OutgoingMessage], message: OutgoingMessage) -> Iterator[do.Effect]:
+        at = waiting.index(message)
+        above = waiting[at - 1]
+        if at == 0:
+            self._chat.notice = "It is the first one"
+        elif "unsent" in {message.state, above.state} or message.mode != above.mode:
+            self._chat.notice = "Only messages that wait for the same moment change places"
+        else:
+            yield do.SwapWaiting(above.input_id, message.input_id)
+
     def take_back(self, message: OutgoingMessage) -> Iterator[do.Effect]:
         """Take a message back into the composer, if the session has it: once that has removed it."""
         chat = self._chat
@@ -66,3 +118,10 @@ class MessageSender:
         if message is None:
             return
         composer.replace(message.text if composer.is_empty else f"{message.text}\n{composer.buffer.text}")
+
+
+def _place(message: OutgoingMessage) -> str:
+    """Return when a message is delivered."""
+    if message.state == "unsent":
+        return "not sent"
+    return "before the next step" if message.mode == "steer" else "after this turn"

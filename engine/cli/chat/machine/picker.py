@@ -22,10 +22,12 @@ class PickerItem:
     Attributes:
         value: what the choice stands for.
         label: what is shown.
+        is_elsewhere: it belongs to another folder.
     """
 
     value: str
     label: str
+    is_elsewhere: bool = False
 
 
 @attrs.frozen
@@ -35,11 +37,13 @@ class PickerRequest:
     Attributes:
         command: the slash command that gets the value.
         title: what is chosen.
+        more: all items, if some are only shown on request: those of other folders.
     """
 
     command: str
     title: str
     items: tuple[PickerItem, ...]
+    more: tuple[PickerItem, ...] = ()
 
 
 @attrs.frozen
@@ -85,13 +89,20 @@ class Picker:
                 self.selected = max(0, self.selected - 1)
             case "down" | "ctrl+n" | "tab" | "ctrl+r":
                 self.selected = max(0, min(len(self._matches) - 1, self.selected + 1))
+            case "ctrl+o" if self.request.more:
+                self._show_more()
             case _:
                 self._edit(event)
         return None
 
+    def _show_more(self) -> None:
+        """Show all items, those of other folders too."""
+        self.request = attrs.evolve(self.request, items=self.request.more, more=())
+        self._filter()
+
     def rows(self, most: int) -> list[str]:
         """Return at most *most* rows, with the marked item among them."""
-        title = f"{self.request.title} ({len(self._matches)} of {len(self.request.items)}; Enter: choose, Esc: leave)"
+        title = f"{self.request.title} ({len(self._matches)} of {len(self.request.items)}; Enter: choose, Esc: leave{', Ctrl+O: other folders' if self.request.more else ''})"
         room = max(1, most - 1)
         first = max(0, min(self.selected - room // 2, len(self._matches) - room))
         rows = [title]
@@ -107,13 +118,17 @@ class Picker:
         shown = lines[:_MAX_NUMBERED]
         if len(lines) > len(shown):
             shown.append(f"  {len(lines) - len(shown)} more. Type words to filter.")
-        return [f"{self.request.title}: type a number, words to filter, or an empty line to leave.", *shown]
+        more = ", 'more' for other folders" if self.request.more else ""
+        return [f"{self.request.title}: type a number, words to filter{more}, or an empty line to leave.", *shown]
 
     def choose_line(self, line: str) -> Chosen | Closed | list[str]:
         """Return what a whole line decides, or the lines that still match."""
         text = line.strip()
         if not text:
             return Closed()
+        if text == "more" and self.request.more:
+            self._show_more()
+            return self.numbered_lines()
         if text.isascii() and text.isdigit() and 0 < int(text) <= len(self._matches):
             return Chosen(self._matches[int(text) - 1].value)
         self.filter_line.replace(text)

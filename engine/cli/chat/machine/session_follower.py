@@ -9,9 +9,27 @@ import attrs
 from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.message_sender import MessageSender
 from engine.core import events as ev
-from engine.journal.state import Resync
+from engine.journal.state import Resync, SessionState
 
 _TURNS_SHOWN: Final = 2
+
+
+def what_happened(state: SessionState) -> list[str]:
+    """Return what the user should know of a session that is opened again: how its last turn ended, and what waits."""
+    lines: list[str] = []
+    result = state.last_result
+    if state.turn is None and result is not None and result.stop_reason != "completed":
+        reason = result.stop_reason.replace("_", " ")
+        detail = f": {result.detail}" if result.detail else ""
+        lines.append(f"The last turn did not end by itself ({reason}{detail}). Your next message continues.")
+    waiting = sum(item.message.origin != "engine" for item in state.inbox)
+    if state.turn is None and waiting:
+        what = "1 message waits" if waiting == 1 else f"{waiting} messages wait"
+        lines.append(f"{what} from then. Enter sends; /queue shows.")
+    if state.undone:
+        what = "1 turn is undone" if len(state.undone) == 1 else f"{len(state.undone)} turns are undone"
+        lines.append(f"{what}. /redo brings it back.")
+    return lines
 
 
 @attrs.define(eq=False)
@@ -30,7 +48,7 @@ class SessionFollower:
         chat.facts.feed(event)
         chat.last_call.feed(event)
         settled = chat.questions.feed(event)
-        lines = chat.view.feed(event)
+        lines = chat.view.feed(event) + chat.sub_agents.feed(event)
         if settled:
             lines.append(chat.noted(settled))
         if len(event.path) <= 1:
@@ -68,6 +86,7 @@ class SessionFollower:
         chat, state = self._chat, resync.state
         chat.facts.replace(state)
         chat.last_call.replace(state)
+        chat.sub_agents.replace(resync)
         chat.turn_id = None if state.turn is None else state.turn.turn_id
         chat.is_cancelling = state.turn is not None and state.turn.ending is not None
         chat.outbox.replace(state.inbox)
@@ -76,6 +95,7 @@ class SessionFollower:
         if not self._is_attached:
             self._is_attached = True
             lines += chat.view.history(state, _TURNS_SHOWN)
+            lines += map(chat.noted, what_happened(state))
         else:
             lines.append(chat.noted("the output above may be incomplete"))
         return lines + chat.view.show_state(resync)

@@ -35,6 +35,9 @@ class SlashCommand:
 COMMANDS: Final = (
     SlashCommand("help", "list the commands and keys"),
     SlashCommand("model", "use another model from the next turn on", "[NAME]"),
+    SlashCommand("effort", "choose how much the model thinks, from the next turn on", "[LEVEL]"),
+    SlashCommand("agent", "continue in a copy of the session with another agent", "[NAME]", needs_idle=True),
+    SlashCommand("permissions", "show what is allowed here, or revoke a grant", "[revoke ID]"),
     SlashCommand("profile", "choose what is allowed where no rule decides", "[NAME]"),
     SlashCommand("status", "show the session, its model and what it has cost"),
     SlashCommand("context", "show what fills the model's context window"),
@@ -42,18 +45,30 @@ COMMANDS: Final = (
     SlashCommand("compact", "summarise older messages now", "[INSTRUCTIONS]", needs_idle=True),
     SlashCommand("diff", "show the newest turn's changes of files", needs_idle=True),
     SlashCommand("undo", "undo the newest turn, with its changes of files", "[force]", needs_idle=True),
-    SlashCommand("redo", "redo the turn that was undone last", "[force]", needs_idle=True),
+    SlashCommand("redo", "redo what was undone or rewound last", "[force]", needs_idle=True),
+    SlashCommand("rewind", "go back to before a prompt: conversation, files, or both", "[NUMBER]", needs_idle=True),
     SlashCommand("resume", "continue another session", "[ID]", needs_idle=True),
+    SlashCommand("sessions", "choose another session", needs_idle=True),
     SlashCommand("new", "begin a new session", needs_idle=True),
     SlashCommand("fork", "continue in a copy of this session", needs_idle=True),
     SlashCommand("rename", "give the session a title", "TITLE"),
-    SlashCommand("jobs", "list background commands, or stop one", "[stop NAME]"),
-    SlashCommand("queue", "list the messages that wait, or remove one", "[remove NUMBER]"),
+    SlashCommand("jobs", "list background commands; stop one, or add its output to the draft", "[stop|add NAME]"),
+    SlashCommand("agents", "list sub-agents, or read what one did", "[NUMBER]"),
+    SlashCommand("queue", "list the messages that wait; edit, move or remove one", "[edit|up|remove NUMBER]"),
+    SlashCommand("export", "write the session to a .md, .html or .json file", "FILE [force]"),
+    SlashCommand("share", "write the session as a web page; nothing is uploaded", "FILE.html"),
+    SlashCommand("init", "have the model write AGENTS.md for this project", "[WISHES]"),
+    SlashCommand("review", "have the model review your changes", "[WHAT]"),
+    SlashCommand("mcp", "list the tools, and where they come from"),
+    SlashCommand("config", "show the configuration, or explain a key", "[explain KEY]"),
+    SlashCommand("doctor", "examine the installation", "[HOST]"),
+    SlashCommand("bug", "say how to report a problem"),
     SlashCommand("add", "put the output of your last !command into the draft"),
     SlashCommand("attach", "attach a file, or the image in the clipboard", "[FILE]"),
     SlashCommand("call", "show the last tool call in full"),
     SlashCommand("keys", "list all keys"),
     SlashCommand("copy", "copy the Nth last answer, its code block N, or the diff", "[N|code N|diff]"),
+    SlashCommand("theme", "choose the colours", "[NAME]"),
     SlashCommand("redraw", "print the last N turns again", "[N]"),
     SlashCommand("cancel", "cancel the turn"),
     SlashCommand("later", "send a message after this turn", "TEXT"),
@@ -64,7 +79,7 @@ COMMANDS: Final = (
 
 # These need no session.
 HANDLED_BY_THE_CHAT: Final = frozenset(
-    {"quit", "add", "attach", "call", "cancel", "later", "answer", "editor", "redraw"}
+    {"quit", "add", "attach", "call", "cancel", "later", "answer", "editor", "queue", "redraw"}
 )
 
 

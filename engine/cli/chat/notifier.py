@@ -1,0 +1,85 @@
+"""Tells a user who looks elsewhere that a long turn has ended, or that a question waits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Final
+
+import attrs
+import trio
+
+from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.core import events as ev
+
+# The end of a shorter turn is no news.
+LONG_SECONDS: Final = 20.0
+# Whoever has pressed a key so recently is looking.
+_TYPING_SECONDS: Final = 5.0
+_COMMAND_SECONDS: Final = 10.0
+_MAX_CHARS: Final = 200
+
+
+@attrs.define(eq=False)
+class Notifier:
+    """Decides what is told, and how: `off`, `bell`, `osc` or `command`."""
+
+    _how: str = "off"
+    _command: tuple[str, ...] = ()
+    _typed_at: float = attrs.field(default=float("-inf"), init=False)
+    _began: float | None = attrs.field(default=None, init=False)
+
+    def note_typed(self, now: float) -> None:
+        """Note a key; *now* is a monotonic time."""
+        self._typed_at = now
+
+    def feed(self, event: object, now: float) -> str:
+        """Return what to tell of an event of the session; empty: nothing."""
+        if isinstance(event, ev.TurnStarted) and len(event.path) <= 1:
+            self._began = event.time
+        text = self._news(event)
+        return text if text and self._how != "off" and now - self._typed_at >= _TYPING_SECONDS else ""
+
+    def _news(self, event: object) -> str:
+        if isinstance(event, (ev.PermissionAsked, ev.QuestionAsked, ev.RecoveryAsked)):
+            return "engine waits for an answer"
+        if isinstance(event, ev.TurnEnded) and len(event.path) <= 1:
+            began, self._began = self._began, None
+            if began is not None and event.time - began > LONG_SECONDS:
+                return f"engine: the turn has ended ({event.result.stop_reason.replace('_', ' ')})"
+        return ""
+
+    def sequence(self, text: str, env: Mapping[str, str]) -> str:
+        """Return what the terminal gets; empty if a program is run instead."""
+        if self._how == "bell":
+            return "\a"
+        if self._how != "osc":
+            return ""
+        shown = escape_on_one_line(text)[:_MAX_CHARS]
+        osc = f"\x1b]9;{shown}\x07"
+        return f"\x1bPtmux;{osc.replace(chr(27), chr(27) * 2)}\x1b\\" if env.get("TMUX") else osc
+
+    async def run_command(self, text: str) -> None:
+        """Run the user's program, if there is one. A checkpoint; if it takes too long or is cancelled, it is killed."""
+        await trio.lowlevel.checkpoint()
+        if self._how != "command":
+            return
+        with suppress(OSError), trio.move_on_after(_COMMAND_SECONDS):
+            await trio.run_process(
+                [*self._command, text],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                check=False,
+                start_new_session=True,
+                deliver_cancel=kill_group,
+            )
+
+
+async def kill_group(process: trio.Process) -> None:
+    """Kill a program with what it has started. A checkpoint."""
+    with suppress(OSError):
+        os.killpg(process.pid, 9)
+    await trio.lowlevel.checkpoint()

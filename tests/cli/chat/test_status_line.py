@@ -1,0 +1,174 @@
+"""The status line: what it says, what it leaves out, and where its facts come from."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trio
+
+from engine.cli.chat.display.styles import Painter, without_styles
+from engine.cli.chat.machine.status_facts import StatusSetup
+from engine.cli.chat.machine.status_line import status_line
+from engine.cli.chat.status_sources import StatusSources, read_branch
+from engine.config.chat_config import ChatConfig
+from engine.config.config import Config
+from engine.core import events as ev
+from engine.core.errors import ConfigError
+from engine.core.ids import MessageId, SessionId, TurnId
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import Usage
+from tests.cli.chat.chat_machine import Chat
+
+
+def step(cost: float = 0.0, *, prompt: int = 84_000, path: tuple[str, ...] = ("ses",)) -> ev.StepEnded:
+    message = MessageId("m")
+    usage = Usage(input=prompt // 2, cache_read=prompt // 2)
+    return ev.StepEnded(
+        step=1,
+        message_id=message,
+        results_id=message,
+        finish=None,
+        usage=usage,
+        cost=cost,
+        path=tuple(map(SessionId, path)),
+    )
+
+
+def shown(chat: Chat, width: int = 200) -> str:
+    return without_styles(status_line(chat.machine, 100.0, width))
+
+
+def busy() -> Chat:
+    chat = Chat()
+    facts = chat.machine.facts
+    facts.info, facts.model, facts.effort, facts.profile = ModelInfo(name="h/m"), "h/m", "high", "ask"
+    facts.branch, facts.setup = "main", StatusSetup(cost_limit=2.0)
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn"), time=90.0))
+    chat.event(step(0.3))
+    return chat
+
+
+def test_fields_are_shown_in_order() -> None:
+    chat = busy()
+    assert shown(
+        chat
+    ) == "Working 10 s (Esc: cancel) - ask - h/m high - context 42% of 200k - $0.30 (of $2) - main".replace(
+        " - ", f" {chat.machine.view.symbols.note} "
+    )
+
+
+def test_last_fields_are_left_out_first() -> None:
+    chat = busy()
+    whole = shown(chat)
+    for width in range(len(whole), 0, -1):
+        line = shown(chat, width)
+        assert len(line) <= width
+        assert whole.startswith(line.removesuffix("…"))
+
+
+def test_unknown_price_is_no_zero() -> None:
+    chat = Chat()
+    assert "cost" not in shown(chat)
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn")))
+    chat.event(step())
+    assert "cost ?" in shown(chat)
+
+
+def test_costs_of_sub_agents_count_once() -> None:
+    chat = busy()
+    chat.event(step(0.5, path=("ses", "child")))
+    assert "$0.80" in shown(chat)
+    chat.event(ev.TurnEnded(turn_id=TurnId("turn"), result=ev.TurnResult(stop_reason="completed", cost=1.0)))
+    assert "$1.00" in shown(chat)
+
+
+@pytest.mark.parametrize(("prompt", "code"), [(100_000, ""), (140_000, "33"), (180_000, "31")])
+def test_full_window_has_a_colour_and_a_word(prompt: int, code: str) -> None:
+    chat = busy()
+    chat.event(step(prompt=prompt))
+    chat.machine.view.use_painter(Painter())
+    line = status_line(chat.machine, 100.0, 200)
+    assert (f"\x1b[{code}mcontext" in line) == bool(code)
+    assert ("nearly full: /compact" in line) == (code == "31")
+
+
+def test_chosen_fields_alone_are_shown() -> None:
+    chat = busy()
+    chat.machine.facts.setup = StatusSetup(fields=("branch", "model"))
+    assert shown(chat) == f"main {chat.machine.view.symbols.note} h/m high"
+    with pytest.raises(ConfigError, match="status must name some of state, profile"):
+        ChatConfig(status=("colour",))
+
+
+def test_expensive_prompt_needs_a_second_enter() -> None:
+    chat = busy()
+    chat.event(ev.TurnEnded(turn_id=TurnId("turn"), result=ev.TurnResult(stop_reason="completed", cost=1.0)))
+    chat.machine.facts.info = ModelInfo(name="h/m", price_input=10.0)
+    chat.machine.facts.setup = StatusSetup(warn_cost=0.5)
+    chat.type("go")
+    chat.press("enter")
+    assert chat.take() == []
+    assert "at least $0.84 (chat.warn_cost is $0.5)" in chat.machine.notice
+    # Another text is asked about again.
+    chat.type("!")
+    chat.press("enter")
+    assert chat.take() == []
+    chat.press("enter")
+    assert len(chat.take()) == 1
+
+
+# -- where facts come from --------------------------------------------------------------------------------
+
+
+def test_branch_is_read_without_git(tmp_path: Path) -> None:
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    assert read_branch(tmp_path / "deep") == ""
+    subprocess.run(["git", "init", "-q", "-b", "some/branch", str(tmp_path)], check=True)
+    assert read_branch(tmp_path / "deep" / "er") == "some/branch"
+    tree = tmp_path / "deep" / "tree"
+    tree.mkdir()
+    (tmp_path / ".git" / "worktrees").mkdir()
+    (tmp_path / ".git" / "worktrees" / "HEAD").write_text("0123456789abcdef\n")
+    (tree / ".git").write_text(f"gitdir: {tmp_path}/.git/worktrees\n")
+    assert read_branch(tree) == "01234567"
+
+
+def status_of(program: str, folder: Path, *, until: str) -> str:
+    """The user's own status line, once the program was run."""
+    config = Config(chat=ChatConfig(status_command=(sys.executable, "-c", program)))
+    chat = busy()
+
+    async def main() -> None:
+        sources = StatusSources(chat.machine.facts, config, lambda: "ses", lambda: str(folder))
+        with trio.move_on_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(sources.run, lambda: None)
+                while not await trio.Path(folder / until).exists():
+                    chat.machine.facts.used += 1
+                    sources.note_change()
+                    await trio.sleep(0.1)
+                await trio.sleep(0.5)
+                nursery.cancel_scope.cancel()
+
+    trio.run(main)
+    return shown(chat)
+
+
+@pytest.mark.os
+def test_users_program_gets_the_facts(tmp_path: Path) -> None:
+    # It starts in 300 ms on an idle machine only, so it is asked until it has answered once.
+    program = "import sys,pathlib; d=sys.stdin.read(); print('mine\\x1b[2J'); pathlib.Path('facts').write_text(d)"
+    line = status_of(program, tmp_path, until="facts")
+    facts = json.loads((tmp_path / "facts").read_text())
+    assert (facts["model"], facts["cost"], facts["folder"]) == ("h/m", {"usd": 0.3, "limit": 2.0}, str(tmp_path))
+    assert line in {"mine^[[2J", shown(busy())} or line.startswith("Working")
+
+
+@pytest.mark.os
+def test_slow_program_is_killed(tmp_path: Path) -> None:
+    program = "import pathlib,time; pathlib.Path('ran').touch(); print('late', flush=True); time.sleep(600)"
+    assert status_of(program, tmp_path, until="ran").startswith("Working")
