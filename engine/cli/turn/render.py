@@ -395,17 +395,8 @@ def _event_note(
 ) -> str:
     """Return the note about an event; often none."""
     match event:
-        case ev.LoopContinued() if event.model:
-            from engine.cli.problems.problem import fallback_line
-
-            return fallback_line(event, surroundings)
-        case ev.LoopContinued():
-            return CONTINUED.get(event.reason, "")
-        case ev.RetryScheduled():
-            # Imported here: hardly any turn needs it.
-            from engine.cli.problems.problem import retry_line
-
-            return retry_line(event, surroundings)
+        case ev.LoopContinued() | ev.RetryScheduled():
+            return _retry_note(event, surroundings)
         case ev.ModelSwitched():
             return f"from the next turn on, the model is {event.model}{_by(event.by)}"
         case ev.SessionConfigured():
@@ -419,3 +410,15 @@ def _event_note(
             return event.text if event.level == "warning" and event.code not in _FOR_DEVELOPERS else ""
         case _:
             assert_never(event)
+
+
+def _retry_note(event: ev.LoopContinued | ev.RetryScheduled, surroundings: Surroundings) -> str:
+    """Return the note about another request, or another model."""
+    if isinstance(event, ev.LoopContinued) and not event.model:
+        return CONTINUED.get(event.reason, "")
+    # Imported here: hardly any turn needs them.
+    from engine.cli.problems.problem import fallback_line, retry_line
+
+    return (
+        fallback_line(event, surroundings) if isinstance(event, ev.LoopContinued) else retry_line(event, surroundings)
+    )
