@@ -27,8 +27,8 @@ _EVENTS: Final = "engine_control_events_total"
 # In a second, of all subscribers together; each takes about 0.1 ms.
 _LIVE_SENDS: Final = 2_500
 _DURABLE_SENDS: Final = 4_000
-# What is refused, of all clients together: about a fifth of a core.
-_REFUSALS: Final = 1_500
+# What is refused, of all clients together: about a fifteenth of a core.
+_REFUSALS: Final = 500
 # In one pass of the scheduler.
 _SENDS_OF_PASS: Final = 16
 

@@ -266,7 +266,7 @@ async def test_frames_that_bring_nothing_are_read_slowly(tmp_path: Path) -> None
         began = trio.current_time()
         head = f"GET /v1/socket HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n{UPGRADE}\r\n"
         pong, close = (bytes([first, length, 0, 0, 0, 0]) for first, length in ((0x8A, 0x80), (0x88, 0x82)))
-        await stream.send_all(head.encode() + pong * 4000 + close + (1000).to_bytes(2))
+        await stream.send_all(head.encode() + pong * 6000 + close + (1000).to_bytes(2))
         await read_close(stream, 1000)
         # Never sooner, however quick the machine is.
         assert trio.current_time() - began > 0.5

@@ -31,8 +31,8 @@ _MOST_FRAGMENTS: Final = 1024
 _CLOSING: Final = 2.0
 # Frames that bring nothing, pings, pongs and small fragments: so many at once, and one in a second, are read at any speed.
 _FREE_FRAMES: Final = 20
-# Of those beyond that, every fourth waits: it takes a fifth of the time that a message takes.
-_PACED: Final = 4
+# Of those beyond that, one in so many waits: each takes a tenth of the time that a refused message takes.
+_PACED: Final = 16
 _SMALL_FRAGMENT: Final = 1024
 # What is dropped after a fault of the other side, until it is silent for so long.
 _MOST_DROPPED: Final = 4 * 1024 * 1024

@@ -15,6 +15,7 @@ from trio_websocket import ConnectionClosed, wrap_client_stream
 from engine.control.transport.message_transport import TransportClosed
 from engine.control.transport.request_head import BadRequest
 from engine.control.transport.websocket import WebSocket
+from tests.support.cancel_at import CancelAt
 
 HEAD = (
     b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -178,7 +179,7 @@ async def test_many_frames_that_bring_nothing_are_paced(data: bytes, autojump_cl
         await client.send(data + frame(b"end"))
         while await websocket.receive() != "end":
             pass
-        assert paused > 230
+        assert paused > 55
 
 
 async def test_long_message_goes_in_frames() -> None:
@@ -341,3 +342,44 @@ async def test_cancel_before_the_first_byte_costs_no_close_code(steps: int) -> N
             data += more
     for stream in (mine, other):
         await trio.aclose_forcefully(stream)
+
+
+def test_cancelled_while_it_reads_slowly_loses_nothing() -> None:
+    """Also while it drops what comes after a fault: the next close ends the stream all the same."""
+    data = (
+        *(frame(b"", PONG) * 30, frame(b"a", is_final=False), frame(b"b", 0, is_final=False) * 30, frame(b"c", 0)),
+        *(frame(b"", PING) * 30, frame(b"end"), frame(b"?", 3), frame(b"dropped") * 3),
+    )
+
+    async def scenario(at: CancelAt) -> None:
+        texts: list[str] = []
+
+        async def receive_all(websocket: WebSocket) -> None:
+            with suppress(TransportClosed):
+                while True:
+                    texts.append(await websocket.receive())
+
+        async with raw_connection() as (client, websocket):
+            await client.send(b"".join(data))
+            with at.scope():
+                await receive_all(websocket)
+                await websocket.close()
+            # Cancelled in the middle of the answer to the fault, it waits for that of the client.
+            with trio.move_on_after(10):
+                await receive_all(websocket)
+            await websocket.close()
+            assert texts == [f"a{'b' * 30}c", "end"]
+            # Cancelled in the middle of the close itself, nothing can follow.
+            assert await client.close_code() == 1002 or at.has_fired
+            with pytest.raises(trio.BrokenResourceError):
+                await client.send(b"x")
+
+    def play(step: int | None) -> int:
+        at = CancelAt(step)
+        trio.run(scenario, at, instruments=[at], clock=MockClock(autojump_threshold=0))
+        return at.steps
+
+    steps = play(None)
+    assert steps > 30
+    for step in range(steps):
+        play(step)
