@@ -71,6 +71,7 @@ async def _run(command: list[str], data: bytes) -> bool:
     """Return whether a program took the text. A checkpoint."""
     # Not `run_tree`, which would end what it leaves behind: xclip and wl-copy stay, to hand the text out.
     with trio.move_on_after(_SECONDS):
+        await trio.lowlevel.checkpoint()
         try:
             done = await trio.run_process(
                 command,
