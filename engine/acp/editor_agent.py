@@ -26,6 +26,7 @@ from engine.acp.client_params import (
 )
 from engine.acp.editor_connection import CANCEL, EditorConnection
 from engine.acp.editor_host import EditorHost
+from engine.acp.editor_servers import server_sources
 from engine.acp.editor_session import EditorDefaults, EditorSession
 from engine.acp.editor_values import check_folders, editor_error, listed_session
 from engine.acp.prompt_content import PromptContent, read_content
@@ -303,7 +304,8 @@ class EditorAgent:
         defaults = await self._open_engine()
         assert self._engine is not None
         check_folders(params.cwd, params.additional_directories)
-        session = await self._engine.create_session(cwd=params.cwd)
+        sources = server_sources(params.mcp_servers, params.cwd)
+        session = await self._engine.create_session(cwd=params.cwd, sources=sources)
         editor_session = EditorSession(self._engine, session, self._connection, defaults)
         return {"sessionId": session.id, **await self._opened(editor_session, params.additional_directories)}
 
@@ -324,7 +326,8 @@ class EditorAgent:
         check_folders(params.cwd, params.additional_directories)
         if params.session_id in self._sessions:
             return self._sessions[params.session_id]
-        session = await self._engine.open_session(params.session_id)
+        sources = server_sources(params.mcp_servers, params.cwd)
+        session = await self._engine.open_session(params.session_id, sources=sources)
         return EditorSession(self._engine, session, self._connection, defaults)
 
     async def _opened(self, session: EditorSession, folders: Sequence[str]) -> dict[str, Json]:
