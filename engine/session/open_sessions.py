@@ -200,7 +200,6 @@ class OpenSessions:
         self._services.changes.close()
 
     def _end(self, session: LiveSession) -> None:
-        session.tools.stop()
         session.journal.close()
         approver = self._services.setup.approver
         if isinstance(approver, ScopedApprover):

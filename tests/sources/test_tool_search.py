@@ -27,6 +27,7 @@ from engine.testing.fake_source import FakeSource
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools import ToolContext, foreign_tool
+from tests.properties.bodies import turns_of
 from tests.support.sourced import DONE, calls, names, opened, remarks, results, run, uses
 
 SEARCHING = engine.Settings(eager_tokens=0)
@@ -419,15 +420,25 @@ async def test_deferred_tools_are_marked_for_their_host() -> None:
     assert made == ["tool_search", "fake_do_thing_7"]
 
 
+async def test_only_deferred_tools_are_referred_to() -> None:
+    found = calls("tool_search", {"query": "fake_do_thing_7", "limit": 1})
+    model = ScriptedProvider([found, DONE])
+    async with opened(model, many(30), settings=SEARCHING) as eng:
+        await run(await eng.create_session())
+    assert "tool_reference" not in sent(model.requests[-1], "anthropic")
+    assert "fake_do_thing_7 (fake says)" in sent(model.requests[-1], "anthropic")
+
+
 @pytest.mark.parametrize("wire", SPOKEN)
 async def test_calls_are_sent_as_they_were_made(wire: str) -> None:
     source = many(30)
     model = ScriptedProvider([uses("fake_do_thing_7", {"title": "x"}), DONE])
     async with opened(model, source, settings=SEARCHING) as eng:
         await run(await eng.create_session())
-    written = [str(leaf) for leaf in leaves(model.requests[-1], wire)]
-    # The name is one of the arguments, as an object's member or in their text.
-    assert written.index("tool_use") < next(place for place, leaf in enumerate(written) if "fake_do_thing_7" in leaf)
+    made = [call for turn in turns_of(wire, json.loads(sent(model.requests[-1], wire))) for call in turn.calls]
+    assert [(one.name, one.arguments) for one in made] == [
+        ("tool_use", {"name": "fake_do_thing_7", "arguments": {"title": "x"}})
+    ]
 
 
 @pytest.mark.parametrize(("counted", "is_refused"), [(1_500, False), (30_000, True)])

@@ -121,7 +121,7 @@ async def test_tool_that_changed_is_stale() -> None:
         events = await run(await eng.create_session())
     [(status, said)] = results(events)
     assert status == "error"
-    assert "fake_find has changed" in said
+    assert said == "Not executed: fake_find has changed since you saw it. It can be called again in the next turn."
     assert source.calls == []
 
 

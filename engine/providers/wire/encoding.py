@@ -25,7 +25,7 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import Transcript
-from engine.providers.wire.normalize_transcript import AssistantItem, ListedTools, TranscriptItem, TranscriptNormalizer
+from engine.providers.wire.normalize_transcript import AssistantItem, TranscriptItem, TranscriptNormalizer
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import Json, to_bytes
 from engine.providers.wire.wire_format import Body
@@ -127,13 +127,13 @@ class _History(Generic[S]):
     size: int = 0
     used: int = 0
 
-    def matches(self, request: ModelRequest, tools: ListedTools) -> bool:
-        """Return whether *request*, which lists *tools*, begins with these bytes."""
+    def matches(self, request: ModelRequest, deferred: frozenset[str]) -> bool:
+        """Return whether *request*, with those *deferred* tools, begins with these bytes."""
         return (
             self.messages <= len(request.transcript)
             and self.normalizer.reasoning_from == request.reasoning_from
             and self.normalizer.model == request.model
-            and self.normalizer.tools == tools
+            and self.normalizer.deferred == deferred
         )
 
     def extend(self, transcript: Transcript, dialect: Dialect[S]) -> None:
@@ -193,13 +193,13 @@ class Encoder(Generic[S]):
         """Return the body for *request*; raise `ConfigError` for a transcript that can't be sent."""
         if not self._quirks.defers_tools and any(tool.deferred for tool in request.tools):
             request = attrs.evolve(request, tools=tuple(tool for tool in request.tools if not tool.deferred))
-        tools = ListedTools.of(request.tools)
+        deferred = frozenset(tool.name for tool in request.tools if tool.deferred)
         opening = self._opening(request)
         lineage = request.transcript.lineage
         # Put back only after success: an encoder that raised halfway would lack messages.
         history = self._histories.pop(lineage, None)
-        if history is None or not history.matches(request, tools):
-            arranger = TranscriptNormalizer(request.model, self._quirks, request.reasoning_from, tools)
+        if history is None or not history.matches(request, deferred):
+            arranger = TranscriptNormalizer(request.model, self._quirks, request.reasoning_from, deferred)
             history = _History(arranger, _EncodedChunks(self._dialect.start()))
         history.extend(request.transcript, self._dialect)
         # On a copy, since the next request may complete these items differently.

@@ -26,7 +26,6 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import PartId
-from engine.core.llm_types import TOOL_USE, ToolSchema
 from engine.core.messages import (
     AssistantMessage,
     AssistantPart,
@@ -45,7 +44,7 @@ from engine.core.messages import (
     UserPart,
 )
 from engine.providers.wire.quirks import MediaKind, Quirks
-from engine.providers.wire.untrusted_json import Json, dumps, is_object, loads, loads_object, to_bytes
+from engine.providers.wire.untrusted_json import Json, is_object, loads, to_bytes
 
 NO_RESULT = Settlement(status="aborted", text="(no result was recorded)")
 NO_OUTPUT = "(no output)"
@@ -123,38 +122,6 @@ class _PendingMessage:
     has_reasoning: bool
 
 
-@attrs.frozen
-class ListedTools:
-    """The tools that requests list, as far as the history depends on them.
-
-    Attributes:
-        direct: the names of all, if there is `tool_use` among them: calls of others go through it. None: there is not.
-        deferred: the names of those that the host shows only once a result refers to them.
-    """
-
-    direct: frozenset[str] | None = None
-    deferred: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, tools: Sequence[ToolSchema]) -> ListedTools:
-        """Return those of a request."""
-        names = frozenset(tool.name for tool in tools)
-        return cls(names if TOOL_USE in names else None, frozenset(tool.name for tool in tools if tool.deferred))
-
-    def wrap(self, call: CallPart) -> CallPart:
-        """Return a call as the model has made it: the record has the tool that it meant, not the one that it used."""
-        if self.direct is None or call.tool in self.direct:
-            return call
-        arguments = dumps({"name": call.tool, "arguments": loads_object(arguments_of(call))})
-        return attrs.evolve(call, tool=TOOL_USE, arguments=arguments)
-
-    def with_references(self, settlement: Settlement) -> Settlement:
-        """Return a result that refers only to tools that the request has."""
-        if not settlement.tools:
-            return settlement
-        return attrs.evolve(settlement, tools=tuple(name for name in settlement.tools if name in self.deferred))
-
-
 @attrs.define(eq=False)
 class TranscriptNormalizer:
     """Normalizes one transcript for one model.
@@ -163,13 +130,13 @@ class TranscriptNormalizer:
         model: the model that will read it.
         quirks: what its host accepts.
         reasoning_from: reasoning in messages before this index is dropped.
-        tools: those of the requests.
+        deferred: the names of the tools that the host shows only once a result refers to them.
     """
 
     model: str
     quirks: Quirks
     reasoning_from: int = 0
-    tools: ListedTools = attrs.field(factory=ListedTools)
+    deferred: frozenset[str] = frozenset()
     _count: int = attrs.field(default=0, init=False)
     _pending_messages: list[_PendingMessage] = attrs.field(factory=list["_PendingMessage"], init=False)
     _has_output: bool = attrs.field(default=False, init=False)
@@ -234,10 +201,15 @@ class TranscriptNormalizer:
             return [item]
         item = attrs.evolve(item, is_paused=False)
         answered = [
-            CallWithResult(call, self.tools.with_references(_settlement(results.get(call.call_id))))
-            for call in item.calls
+            CallWithResult(call, self._with_references(_settlement(results.get(call.call_id)))) for call in item.calls
         ]
         return [item, *self._results(answered)]
+
+    def _with_references(self, settlement: Settlement) -> Settlement:
+        """Return a result that refers only to tools that requests have: hosts refuse the others."""
+        if not settlement.tools:
+            return settlement
+        return attrs.evolve(settlement, tools=tuple(name for name in settlement.tools if name in self.deferred))
 
     def _assistant_parts(self, held: _PendingMessage) -> Iterator[AssistantPart]:
         for place, part in enumerate(held.message.parts):
@@ -248,7 +220,7 @@ class TranscriptNormalizer:
                     if held.has_reasoning:
                         yield from self._reasoning(part)
                 case CallPart():
-                    yield self.tools.wrap(attrs.evolve(part, tool=safe_tool(part.tool)))
+                    yield attrs.evolve(part, tool=safe_tool(part.tool))
                 case ProviderPart():
                     # Such items are only readable by the host that made them: encrypted reasoning, its own tools.
                     if _provider(part.model) == _provider(self.model):
