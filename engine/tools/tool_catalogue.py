@@ -75,13 +75,15 @@ def argument_texts(schema: object, depth: int = 3) -> Iterator[str]:
     """Yield the names and descriptions of the arguments that a schema describes."""
     node = cast("dict[str, object]", schema) if isinstance(schema, dict) else {}
     properties = node.get("properties")
-    for name, part in cast("dict[str, object]", properties).items() if isinstance(properties, dict) else ():
+    members = cast("dict[str, object]", properties) if isinstance(properties, dict) else {}
+    for name, part in members.items():
         yield name
-        described = cast("dict[str, object]", part).get("description") if isinstance(part, dict) else None
+        inner = cast("dict[str, object]", part) if isinstance(part, dict) else {}
+        described = inner.get("description")
         if isinstance(described, str):
             yield described
         if depth:
-            yield from argument_texts(part, depth - 1)
+            yield from argument_texts(inner, depth - 1)
 
 
 def search_tools(tools: Sequence[S], query: str, limit: int) -> list[S]:

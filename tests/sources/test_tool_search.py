@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from importlib.util import find_spec
 from itertools import pairwise
+from pathlib import Path
 from typing import get_args
 
 import attrs
@@ -347,9 +348,24 @@ async def test_revealed_tool_survives_a_summary() -> None:
         await run(session)
         await session.context.compact()
         await run(session)
-        told = str([message.parts for message in session.state.transcript if hasattr(message, "parts")])
     assert names(model) == ["tool_search", "tool_use", "fake_do_thing_7"]
-    assert "Tools that were found with tool_search:\\n- fake_do_thing_7" in told
+
+
+async def test_revealed_tool_is_known_to_the_next_engine(tmp_path: Path) -> None:
+    source = many(30)
+    answers = [
+        calls("tool_search", {"query": "fake_do_thing_7", "limit": 1}),
+        DONE,
+        [*text("A summary of all that was said so far."), *done()],
+    ]
+    async with opened(ScriptedProvider(answers), source, settings=SEARCHING, store=tmp_path / "s.db") as eng:
+        session = await eng.create_session()
+        await run(session)
+        await session.context.compact()
+    model = ScriptedProvider([DONE])
+    async with opened(model, source, settings=SEARCHING, store=tmp_path / "s.db") as eng:
+        await run(await eng.open_session(session.id))
+    assert names(model) == ["tool_search", "tool_use", "fake_do_thing_7"]
 
 
 async def test_revealed_tool_is_a_sub_agents_too() -> None:
