@@ -94,7 +94,7 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     assert cancel.wait() == 0
     assert "the turn has ended (aborted)" in cancel.output
     assert working.wait() == 1
-    assert "is ending (cancelled by terminal)" in working.output
+    assert "The turn is ending (cancelled by terminal)." in working.output
     idle = engine("attach", session_id, "--cancel", XDG_RUNTIME_DIR=runtime)
     assert idle.wait() == 1
     assert "no turn runs" in idle.output

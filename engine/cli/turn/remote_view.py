@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from typing import Final, final
 
 import attrs
@@ -33,6 +33,16 @@ from engine.journal.state import Resync, SessionState, Waiting
 # After the grace of its calls, a server says at once how a turn has ended.
 _SILENT_SECONDS: Final = 1.0
 _DRAIN_SECONDS: Final = 1.0
+
+_ENDINGS: Final[Mapping[ev.EndingCause, str]] = {
+    "user": "cancelled",
+    "host": "cancelled",
+    "left": "the server is stopping",
+    "limit": "a limit was reached",
+    "rejected": "a permission was rejected",
+    "doom": "the model repeats itself",
+    "crashed": "internal error",
+}
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -234,8 +244,7 @@ class RemoteView:
     async def _warn_of_silence(self, ending: ev.TurnEnding) -> None:
         """Say so if a turn that is ending has not ended in time. A checkpoint."""
         by = f" by {escape_on_one_line(ending.by)}" if ending.by else ""
-        cause = "cancelled" if ending.cause == "user" else ending.cause
-        self._note(f"the turn is ending ({cause}{by})")
+        self._note(f"The turn is ending ({_ENDINGS[ending.cause]}{by}).")
         await trio.sleep(max(0.0, ending.until - time.time()) + _SILENT_SECONDS)
         if self._turn_id == ending.turn_id:
             self._note("the server is silent: it is not known whether the turn has ended")
