@@ -80,7 +80,6 @@ class Start(Protocol):
         *arguments: str,
         terminal: bool = False,
         program: Sequence[str] = ...,
-        stdin: int = ...,
         **env: str,
     ) -> Command: ...
 
@@ -94,12 +93,27 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
             *arguments: str,
             terminal: bool = False,
             program: Sequence[str] = (sys.executable, "-m", "engine"),
-            stdin: int = subprocess.DEVNULL,
             **env: str,
         ) -> Command:
             environment = {**environment_for(host, tmp_path), **env}
             return stack.enter_context(
-                Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program, stdin=stdin)
+                Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
             )
+
+        yield start
+
+
+class StartWithInput(Protocol):
+    def __call__(self, stdin: int, *arguments: str) -> Command: ...
+
+
+@pytest.fixture
+def engine_with_input(host: str, tmp_path: Path) -> Iterator[StartWithInput]:
+    """Start `engine …` with a descriptor as its standard input, as cron does: no terminal, hardly any environment."""
+    with ExitStack() as stack:
+
+        def start(stdin: int, *arguments: str) -> Command:
+            environment = {**environment_for(host, tmp_path), "LANG": "", "TERM": ""}
+            return stack.enter_context(Command(arguments, cwd=tmp_path, env=environment, stdin=stdin))
 
         yield start

@@ -282,7 +282,7 @@ def test_a_missing_key_names_three_ways(engine: Start) -> None:
     nowhere = {
         f"{name}_BASE_URL": "http://127.0.0.1:1" for name in ("OLLAMA", "LMSTUDIO", "LLAMACPP", "VLLM", "LITELLM")
     }
-    command = engine("run", "hello", terminal=False, stdin=subprocess.DEVNULL, ANTHROPIC_API_KEY="", **nowhere)
+    command = engine("run", "hello", terminal=False, ANTHROPIC_API_KEY="", **nowhere)
     assert command.wait() == 6
     assert command.output == (
         "engine run: No API key for Anthropic\n"

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import pytest
 
-from tests.cli.conftest import Quick, Start
+from tests.cli.conftest import Quick, StartWithInput
 from tests.cli.test_print_schema import RESULT, check_lines
 
 pytestmark = [pytest.mark.os]
@@ -112,7 +112,7 @@ SOURCES: Final = ("pipe", "fifo", "socket", "late")
 
 
 @pytest.mark.slow
-def test_input_that_never_comes_does_not_hang(engine: Start, tmp_path: Path) -> None:
+def test_input_that_never_comes_does_not_hang(engine_with_input: StartWithInput, tmp_path: Path) -> None:
     """A parent that never closes, a fifo without a writer, an open socket as under `ssh -T`; and a slow writer."""
     os.mkfifo(tmp_path / "fifo")
     ours, theirs = socket.socketpair()
@@ -120,9 +120,8 @@ def test_input_that_never_comes_does_not_hang(engine: Start, tmp_path: Path) -> 
     fifo = os.open(tmp_path / "fifo", os.O_RDWR)
     descriptors = dict(zip(SOURCES, (pipe[0], fifo, theirs.fileno(), late[0]), strict=True))
     with ours, theirs:
-        # No terminal, and hardly any environment, as cron starts it.
         commands = {
-            name: engine("run", "say Hi.", "--output", "json", "--ephemeral", stdin=descriptor, LANG="", TERM="")
+            name: engine_with_input(descriptor, "run", "say Hi.", "--output", "json", "--ephemeral")
             for name, descriptor in descriptors.items()
         }
         commands["late"].read_until("waiting for standard input")
