@@ -18,6 +18,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, InvalidArguments
+from engine.json_schema.clean_text import clean_text
 from engine.json_schema.keywords import JsonValue
 from engine.json_schema.parse_schema import JsonSchema, check_schema
 from engine.json_schema.repair_value import repair
@@ -42,6 +43,8 @@ _ASSERTIONS: Final = frozenset(
         *("maxContains", "required", "dependentRequired", "uniqueItems", "$ref"),
     }
 )
+# What a model reads.
+_WORDS: Final = frozenset({"title", "description"})
 _KEPT: Final = _SCHEMA_LISTS | _SCHEMA_MAPS | _ANNOTATIONS | _ASSERTIONS | {"pattern"}
 # Python's engine backtracks, and holds the whole process meanwhile: patterns and texts that could take it long are left to
 # the stranger. Not looked at by its grammar: what looks like a repetition counts, also in a class of characters.
@@ -169,8 +172,8 @@ class _Tidier:
             return [self.tidy(part, depth) for part in argument]
         if word in _SCHEMA_MAPS and isinstance(argument, dict):
             return self._members(word, argument, depth)
-        if word == "pattern" and isinstance(argument, str) and not _is_quick(argument):
-            return None
+        if isinstance(argument, str):
+            return _text(word, argument)
         # Wrong arguments are left to the check; unknown words mean nothing.
         _check_data(argument, depth)
         return argument if word in _KEPT else None
@@ -178,6 +181,13 @@ class _Tidier:
     def _members(self, word: str, parts: dict[str, JsonValue], depth: int) -> JsonValue:
         is_pattern = word == "patternProperties"
         return {name: self.tidy(part, depth) for name, part in parts.items() if not is_pattern or _is_quick(name)}
+
+
+def _text(word: str, argument: str) -> JsonValue:
+    """Return a text that a keyword has; None to drop it."""
+    if word in _WORDS:
+        return clean_text(argument)
+    return argument if word in _KEPT and (word != "pattern" or _is_quick(argument)) else None
 
 
 def _modern(node: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

@@ -270,17 +270,10 @@ class SessionTools:
 
     def _begin_epoch(self, base: Registry, tools: Sequence[ForeignTool]) -> Epoch:
         """Decide which foreign tools requests list, in full or deferred. Not a checkpoint."""
-        from engine.compaction.token_estimate import tool_tokens
-
         session = self._session
-        limit = session.eager_tokens
-        if limit is None:
-            limit = min(_EAGER_TOKENS, int(_EAGER_SHARE * session.model.context))
         for name in _revealed(session.transcript):
             self.seen.setdefault(name, "")
-        # Summed up only as far as it matters: there may be thousands.
-        sums = accumulate(tool_tokens(tool.schema) for tool in tools if not self._hides(tool))
-        is_small = all(total <= limit for total in sums)
+        is_small = self._fit(tools)
         # The others are needed only where a host takes deferred ones.
         needed = (tool for tool in tools if is_small or session.model.defers_tools or self._is_always_listed(tool))
         shown = [tool for tool in needed if not self._hides(tool)]
@@ -294,6 +287,17 @@ class SessionTools:
             offered=tuple(attrs.evolve(tool.schema, deferred=tool.name not in listed) for tool in shown),
             listed=frozenset(listed),
         )
+
+    def _fit(self, tools: Sequence[ForeignTool]) -> bool:
+        """Return whether requests list all tools, because they take few tokens. Not a checkpoint."""
+        from engine.compaction.token_estimate import tool_tokens
+
+        limit = self._session.eager_tokens
+        if limit is None:
+            limit = min(_EAGER_TOKENS, int(_EAGER_SHARE * self._session.model.context))
+        # Summed up only as far as it matters: there may be thousands.
+        sums = accumulate(tool_tokens(tool.schema) for tool in tools if not self._hides(tool))
+        return all(total <= limit for total in sums)
 
     def _is_always_listed(self, tool: ForeignTool) -> bool:
         return tool.is_eager or tool.name in self.seen

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, cast
@@ -14,6 +13,7 @@ from engine.core.errors import ConfigError
 from engine.core.llm_types import ToolSchema
 from engine.core.schema import Json
 from engine.core.value_base import Value
+from engine.json_schema.clean_text import clean_text
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
 from engine.providers.wire.schema_dialects import adapt
 from engine.providers.wire.untrusted_json import Json as WireJson
@@ -26,10 +26,7 @@ from engine.tools.tool_context import ToolContext
 if TYPE_CHECKING:
     from engine.core.arguments import Parsed
 
-MAX_DESCRIPTION_CHARS: Final = 2_000
 _SHOWN_ARGUMENTS_CHARS: Final = 2_000
-# Control, format (bidi, zero width, tags), surrogates, private use, unassigned.
-_INVISIBLE: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 # What hosts refuse at the root of a tool's schema.
 _ROOT_CHOICES: Final = frozenset({"oneOf", "anyOf", "allOf", "not", "if", "$ref", "enum", "const"})
 ForeignBody = Callable[["JsonArguments", ToolContext], Awaitable["str | ToolOutput"]]
@@ -162,11 +159,3 @@ def _shown_schema(parsed: ForeignSchema) -> str:
         return parsed.text
     # Of a choice at the root, all members in one object: it allows more, and the arguments are checked by the original.
     return json.dumps(adapt(cast("WireJson", parsed.root), "openai"), ensure_ascii=False, separators=(",", ":"))
-
-
-def clean_text(text: str, limit: int = MAX_DESCRIPTION_CHARS) -> str:
-    """Return a stranger's text without what people can't see, and not too long."""
-    if text.isprintable():
-        return text if len(text) <= limit else f"{text[: limit - 1]}…"
-    kept = "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _INVISIBLE)
-    return kept if len(kept) <= limit else f"{kept[: limit - 1]}…"

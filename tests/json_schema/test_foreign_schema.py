@@ -186,3 +186,12 @@ def test_harmless_patterns_are_checked() -> None:
 def test_long_lists_are_no_bombs() -> None:
     schema = {"properties": {"a": {"type": "array", "items": {"type": "integer"}}}}
     assert "a[99999] must be of type integer" in problem(schema, {"a": [*range(99_999), None]})
+
+
+def test_words_have_nothing_invisible() -> None:
+    # A right-to-left override, a zero-width space, a tag character, an escape; and far too long.
+    hidden = "a\u202eb\u200bc\U000e0041d\x1b[1m" + "x" * 5_000
+    schema = {"properties": {"a": {"description": hidden, "title": "t\u2066", "enum": ["\u202e"]}}}
+    part = parse_foreign_schema(json.dumps(schema)).root["properties"]
+    assert isinstance(part, dict)
+    assert part["a"] == {"description": "abcd[1m" + "x" * 1_992 + "…", "title": "t", "enum": ["\u202e"]}
