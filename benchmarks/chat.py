@@ -15,6 +15,7 @@ from benchmarks.report import Figure, Row, median, seconds
 _STARTS: Final = 7
 _KEYS: Final = 100
 _LINES: Final = 100_000
+_TURNS: Final = 20
 _IDLE_SECONDS: Final = float(os.environ.get("ENGINE_BENCH_IDLE") or 60)
 # Time, in seconds; the specification has them at the 99th percentile (cli C26).
 _PAINT, _LONG_PAINT, _KEY, _BUSY_KEY = 0.3, 0.5, 0.010, 0.025
@@ -123,9 +124,9 @@ def _long(host: str, folder: Path) -> list[Row]:
     with ChatTerminal(host, folder) as chat:
         chat.read_until("Ready")
         before = chat.megabytes()
-        for _ in range(2):
+        for _ in range(_TURNS):
             chat.forget()
-            chat.enter(f"lines {_LINES // 2}")
+            chat.enter(f"lines {_LINES // _TURNS}")
             chat.read_until("Done in")
         after = chat.megabytes()
         growth = (after - before) / (_LINES / 10_000)

@@ -21,10 +21,16 @@ from engine.journal.state import Resync, SessionState
 SESSION = SessionId("ses_1")
 
 
-def new_machine(keys: KeyBindings) -> ChatMachine:
+def new_machine(keys: KeyBindings, *, is_accessible: bool = False) -> ChatMachine:
     numbers = count(1)
-    view = TranscriptView(Painter(is_styled=False), ASCII, 80)
-    return ChatMachine(view, StatusFacts(), QuestionQueue(ASCII), lambda: f"input_{next(numbers)}", keys=keys)
+    return ChatMachine(
+        TranscriptView(Painter(is_styled=False), ASCII, 80, is_accessible),
+        StatusFacts(),
+        QuestionQueue(ASCII, is_accessible),
+        lambda: f"input_{next(numbers)}",
+        is_accessible=is_accessible,
+        keys=keys,
+    )
 
 
 class Chat:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -24,14 +24,18 @@ from engine.cli.terminal.output import Output
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
 from engine.core.messages import UserMessage
+from engine.core.permission_types import Allowance, Judgement, PermissionQuery
+from engine.permission.policy import Policy
 from engine.process.crash_cleanup import look_once
 from engine.session.engine import open_engine
-from engine.session.engine_options import FileOptions, Ports
+from engine.session.engine_options import FileOptions, PermissionOptions, Ports
+from engine.session.session import Session
 from engine.testing.fakes import CountingIds, SlowStore, TrioClock
 from engine.testing.harness import seed_scheduler
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedProvider
+from engine.tools.tool import Tool
 from tests.cli.chat.chat_machine import new_machine
 from tests.support.cancel_at import CancelAt
 
@@ -166,6 +170,8 @@ class ChatScript:
         in_lines: the accessible chat.
         signals: the signals that come, each after so many seconds.
         has_fault: the program has a fault, which shows after half a second.
+        tools: what the model may call; each call needs a permission.
+        other_client: what another client of the session does meanwhile.
     """
 
     acts: Acts
@@ -173,6 +179,8 @@ class ChatScript:
     in_lines: bool = False
     signals: tuple[tuple[float, int], ...] = ()
     has_fault: bool = False
+    tools: tuple[Tool, ...] = ()
+    other_client: Callable[[Session], Awaitable[None]] | None = None
 
 
 @attrs.define(eq=False)
@@ -182,6 +190,7 @@ class PlayedChat:
     code: int | None = None
     typed: list[str] = attrs.field(factory=list[str])
     places: list[str] = attrs.field(factory=list[str])
+    kept: str = ""
     output: str = ""
     is_armed: bool = False
 
@@ -201,10 +210,25 @@ def play_chat(script: ChatScript, injector: CancelAt | None = None) -> PlayedCha
     return played
 
 
+class Asking:
+    """The usual policy, without its work in threads."""
+
+    def __init__(self) -> None:
+        self._policy = Policy()
+
+    def judge(self, query: PermissionQuery) -> Judgement:
+        return self._policy.judge(query)
+
+    def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
+        self._policy.grant(query, allowance)
+
+
 async def _play(script: ChatScript, injector: CancelAt, played: PlayedChat) -> None:
     # No time limit: the clock jumps to it while a thread saves the draft.
     async with open_engine(
         model=ScriptedProvider(script=[*script.answers, *([[*text("That is all."), *done()]] * 50)]),
+        tools=script.tools,
+        permissions=PermissionOptions(approver=Asking() if script.tools else None),
         store=SlowStore(),
         files=FileOptions(spill=os.devnull),
         ports=Ports(clock=TrioClock(), ids=CountingIds(), jitter=lambda: 0.5),
@@ -214,7 +238,7 @@ async def _play(script: ChatScript, injector: CancelAt, played: PlayedChat) -> N
         terminal = TypedTerminal(acts)
         output, drafts = Written(), DraftsInMemory()
         parts = ChatParts(
-            machine=new_machine(bind_keys({})),
+            machine=new_machine(bind_keys({}), is_accessible=script.in_lines),
             client=LocalClient(engine, session, Config()),
             output=output,
             commands=NoCommands(),
@@ -224,12 +248,16 @@ async def _play(script: ChatScript, injector: CancelAt, played: PlayedChat) -> N
         )
         driver = LineDriver(parts, TypedLines(acts)) if script.in_lines else ScreenDriver(parts, terminal)
         with injector.scope(), suppress(BaseExceptionGroup):
-            played.code = await driver.run(Signals(list(script.signals), has_fault=script.has_fault))
+            async with trio.open_nursery() as nursery:
+                if script.other_client is not None:
+                    nursery.start_soon(script.other_client, session)
+                played.code = await driver.run(Signals(list(script.signals), has_fault=script.has_fault))
         played.is_armed, played.output = terminal.is_armed, output.text
         state = session.state
         said = [message.text for message in state.transcript if isinstance(message, UserMessage)]
         everything = [*said, *(item.message.text for item in state.inbox), drafts.kept]
-        played.places = TEXT.findall("\n".join(everything))
+        played.kept = "\n".join(everything)
+        played.places = TEXT.findall(played.kept)
 
 
 async def _leave_at_once(number: int) -> None:

@@ -158,8 +158,8 @@ class TranscriptView:
             self._renderer.feed(question)
         return lines
 
-    def history(self, state: SessionState, turns: int) -> list[str]:
-        """Return the last *turns* turns of the transcript."""
+    def history(self, state: SessionState, turns: int, most: int | None = None) -> list[str]:
+        """Return the last *turns* turns of the transcript; of these, about the last *most* lines."""
         messages: Sequence[Message] = tuple(state.transcript)
         starts = [
             index for index, message in enumerate(messages) if isinstance(message, UserMessage) and _is_users(message)
@@ -169,11 +169,13 @@ class TranscriptView:
         first = starts[-turns] if len(starts) >= turns else starts[0]
         lines = [f"{self.symbols.note} {first} earlier messages are not shown"] if first else []
         for message in messages[first:]:
-            lines += self.message_lines(message)
+            lines += self.message_lines(message, most)
+        if most is not None and len(lines) > most:
+            lines = [f"{self.symbols.note} Earlier lines are not shown: /redraw {turns}", *lines[-most:]]
         return lines
 
-    def message_lines(self, message: Message) -> list[str]:
-        """Return the lines of a message of the transcript."""
+    def message_lines(self, message: Message, most: int | None = None) -> list[str]:
+        """Return the lines of a message of the transcript; of a long text, those of its last *most* lines."""
         if isinstance(message, UserMessage):
             return self.prompt_lines(message.text) if _is_users(message) else []
         if not isinstance(message, AssistantMessage):
@@ -182,7 +184,7 @@ class TranscriptView:
         for part in message.parts:
             if isinstance(part, TextPart):
                 view = self._new_text()
-                shown = [self.painter.line(line) for line in (*view.feed(part.text), *view.finish())]
+                shown = [self.painter.line(line) for line in (*view.feed(last_lines(part.text, most)), *view.finish())]
                 lines += self._labelled(shown)
                 self._is_labelled = False
         for call in message.calls:
@@ -278,6 +280,8 @@ class TranscriptView:
         else:
             seconds = None if self._turn_started is None else max(0.0, event.time - self._turn_started)
             line = closing_line(result, self._tally, seconds)
+            # Read aloud, or in an encoding that lacks the sign.
+            line = line.replace(" · ", ", " if self.is_accessible else f" {self.symbols.note} ")
         # Imported here: most turns complete.
         from engine.cli.problems.problem import problem_of_result
 
@@ -285,6 +289,15 @@ class TranscriptView:
         lines = () if problem is None else problem.lines()
         rows = [row for each in lines for row in wrap_note(f"{self.symbols.note} {each}", self.width)]
         return [*rows, self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
+
+
+def last_lines(text: str, most: int | None) -> str:
+    """Return the last *most* lines of Markdown; code whose beginning is left out stays code."""
+    lines = text.split("\n")
+    if most is None or len(lines) <= most:
+        return text
+    fences = sum(line.lstrip().startswith("```") for line in lines[:-most])
+    return "\n".join([*(["```"] if fences % 2 else []), *lines[-most:]])
 
 
 def _is_users(message: UserMessage) -> bool:

@@ -122,7 +122,11 @@ class QuestionQueue:
             self._keys.guard.paint(now, has_draft=has_draft)
         lines = self._lines(request, view)
         if self.is_numbered:
-            lines = [f"Question: {lines[0]}", *lines[1:], *self._numbered_choices(request, view)]
+            lines = [
+                f"Question: {lines[0].removeprefix(f'{self.symbols.running} ')}",
+                *lines[1:],
+                *self._numbered_choices(request, view),
+            ]
         return lines, rest
 
     # -- keys ------------------------------------------------------------------------------------

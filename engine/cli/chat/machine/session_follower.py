@@ -12,6 +12,7 @@ from engine.core import events as ev
 from engine.journal.state import Resync, SessionState
 
 _TURNS_SHOWN: Final = 2
+_LINES_SHOWN: Final = 200
 
 
 def what_happened(state: SessionState) -> list[str]:
@@ -94,7 +95,7 @@ class SessionFollower:
         lines: list[str] = []
         if not self._is_attached:
             self._is_attached = True
-            lines += chat.view.history(state, _TURNS_SHOWN)
+            lines += chat.view.history(state, _TURNS_SHOWN, _LINES_SHOWN)
             lines += map(chat.noted, what_happened(state))
         else:
             lines.append(chat.noted("the output above may be incomplete"))

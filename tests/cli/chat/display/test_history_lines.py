@@ -1,0 +1,32 @@
+"""What is shown of a session that is opened again: its last lines, however long it is."""
+
+from engine.cli.chat.display.styles import Painter
+from engine.cli.chat.display.transcript_view import TranscriptView
+from engine.cli.terminal.terminal_text import ASCII
+from engine.core.ids import MessageId, PartId
+from engine.core.messages import AssistantMessage, TextPart, Transcript, UserMessage
+from engine.journal.state import SessionState
+
+
+def session(text: str) -> SessionState:
+    said = UserMessage(id=MessageId("m1"), parts=(TextPart(id=PartId("p1"), text="the question"),))
+    answer = AssistantMessage(id=MessageId("m2"), parts=(TextPart(id=PartId("p2"), text=text),), model="m")
+    return SessionState(transcript=Transcript([said, answer]))
+
+
+def shown(text: str, most: int | None) -> list[str]:
+    return TranscriptView(Painter(is_styled=False), ASCII, 80).history(session(text), 2, most)
+
+
+def test_last_lines_of_a_long_answer() -> None:
+    lines = shown("\n".join(f"line {number}" for number in range(1_000)), 20)
+    assert lines == ["- Earlier lines are not shown: /redraw 2", *(f"line {number}" for number in range(980, 1_000))]
+
+
+def test_code_whose_beginning_is_left_out_stays_code() -> None:
+    lines = shown("\n".join(["```", *["*not emphasis*"] * 50, "```"]), 10)
+    assert lines.count("*not emphasis*") == 9
+
+
+def test_short_session_is_shown_as_it_is() -> None:
+    assert shown("one\n\ntwo", 20) == shown("one\n\ntwo", None)
