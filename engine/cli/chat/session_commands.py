@@ -17,7 +17,7 @@ from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.rewind_commands import RewindCommands
 from engine.cli.chat.state_commands import CommandHandler, StateCommands
 from engine.cli.flags.store_flags import resolve_session
-from engine.cli.terminal.terminal_text import duration, escape_control_chars, escape_on_one_line, one_line
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, Durable, StepEnded, StepStarted, TurnEnded
@@ -207,7 +207,9 @@ class SessionCommands(StateCommands):
         if not items:
             return printed("There is no other session.")
         here = tuple(item for item in items if not item.is_elsewhere)
-        request = PickerRequest("resume", "Session", here or tuple(items), more=tuple(items) if here else ())
+        request = PickerRequest(
+            "resume", "Session", here or tuple(items), more=tuple(items) if 0 < len(here) < len(items) else ()
+        )
         return CommandResult(picker=request)
 
     async def _new(self, argument: str) -> CommandResult:
@@ -246,11 +248,22 @@ class CommandSetup:
 
 def session_item(row: SessionRow, cwd: str, now: float | None = None) -> PickerItem:
     """Return a session as an item of a list."""
-    ago = duration(max(0.0, (time.time() if now is None else now) - row.updated))
-    facts = [f"{ago} ago", f"{row.turns} {'turn' if row.turns == 1 else 'turns'}", format_cost(row.cost)]
+    facts = [
+        _age((time.time() if now is None else now) - row.updated),
+        f"{row.turns} {'turn' if row.turns == 1 else 'turns'}",
+        format_cost(row.cost),
+    ]
     folder = "" if row.cwd == cwd else row.cwd
     label = f"{row.title or '(empty)'}  {'  '.join(filter(None, (*facts, folder)))}"
     return PickerItem(row.id, label, is_elsewhere=bool(folder))
+
+
+def _age(seconds: float) -> str:
+    """Return how long ago something was, in words that need no date."""
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {name} ago"
+    return "now"
 
 
 def cost_lines(events: Sequence[Durable]) -> list[str]:

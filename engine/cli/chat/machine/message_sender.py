@@ -82,7 +82,8 @@ class MessageSender:
             "up": partial(self._move_up, waiting),
         }
         if word not in actions or not 0 < at <= len(waiting):
-            self._chat.notice = f"{len(waiting)} messages wait. Next: /queue, or /queue edit|up|remove NUMBER"
+            count = "1 message waits" if len(waiting) == 1 else f"{len(waiting)} messages wait"
+            self._chat.notice = f"{count}. Next: /queue, or /queue edit|up|remove NUMBER"
         else:
             yield from actions[word](waiting[at - 1])
 
