@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 import trio
 
 from engine.core.ids import CallId, SessionId
 from engine.process.run_tree import FinishedProcess, run_tree
-from engine.tools.call_values import GRACE
 from engine.tools.shell_environment import marker
+
+# Half of it is for the command to end by itself, before it is killed.
+_GRACE: Final = 4.0
 
 
 @attrs.define(eq=False)
@@ -42,7 +45,7 @@ class UserShell:
                     cwd=self.folder(),
                     marker=marker(self.session_id, CallId(f"user_{secrets.token_hex(4)}")),
                     on_output=on_output,
-                    grace=GRACE,
+                    grace=_GRACE,
                     on_finish=finished.append,
                 )
             except OSError as error:

@@ -46,6 +46,7 @@ def test_pixels_of_an_image(head: bytes, pixels: tuple[int, int] | None) -> None
 def test_image_is_a_label_and_sent_as_its_path(tmp_path: Path) -> None:
     (tmp_path / "a b.png").write_bytes(PNG)
     attached = attach_path("a b.png", str(tmp_path))
+    assert isinstance(attached, AttachedFile)
     assert attached == AttachedFile(str(tmp_path / "a b.png"), "Image", "1280×800 240 kB")
     chat = Chat()
     chat.type("see")

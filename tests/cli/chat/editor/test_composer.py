@@ -29,8 +29,15 @@ PIECES = st.sampled_from(
     ]
 )
 MOVES = st.sampled_from(["left", "right", "line_start", "line_end", "up", "down", "word_left", "word_right"])
-KILLS = ["kill_line_end", "kill_line_start", "kill_blank_word", "kill_word", "kill_word_back"]
-KILLS += ["delete_back", "delete_forward"]
+KILLS = [
+    "kill_line_end",
+    "kill_line_start",
+    "kill_blank_word",
+    "kill_word",
+    "kill_word_back",
+    "delete_back",
+    "delete_forward",
+]
 OTHERS = ["yank", "yank_earlier", "undo", "swap", "upper_case", "newline"]
 
 
