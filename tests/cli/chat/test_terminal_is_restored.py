@@ -36,6 +36,7 @@ def test_whole_chat_writes_harmless_sequences(engine: Start, tmp_path: Path) -> 
 
     def step(keys: str, comes: str) -> None:
         before = len(chat.output)
+        time.sleep(0.05)  # lines that come at once are a paste
         chat.type(keys)
         chat.read_until(comes, after=before)
 
