@@ -73,7 +73,7 @@ async def connect(plan: ConnectPlan, remembered: Era | None) -> AsyncGenerator[C
     Raises `ConfigError` for variables that are not set, `OSError` for a program that can't be started, and what
     `open_connection` raises; several of these come as a group.
     """
-    gate = MessageGate(plan.report, plan.on_list_changed)
+    gate = MessageGate(plan.report, plan.on_list_changed, is_http=bool(plan.server.url))
     transport = _http(plan, gate) if plan.server.url else _stdio(plan, gate)
     try:
         async with (

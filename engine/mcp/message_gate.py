@@ -28,7 +28,7 @@ _PASSED: Final = frozenset(
 )
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _LIST: Final = "tools/list"
-# The SDK must see tools that ask for headers of their own: it sends these headers with their calls.
+# A tool with this key in its schema asks for headers that the SDK sends with its calls.
 _HEADER_KEY: Final = "x-mcp-header"
 
 
@@ -39,12 +39,14 @@ class MessageGate:
     Attributes:
         report: where what is dropped is counted.
         on_list_changed: called when the server reports that its tools have changed.
+        is_http: the connection is HTTP: the SDK must see the tools that ask for headers of their own.
         page: the tools of the list that was received last; None: it is no list of tools.
         page_size: how many it had.
     """
 
     report: TransportReport
     on_list_changed: Callable[[], None]
+    is_http: bool = False
     page: list[object] | None = attrs.field(default=None, init=False)
     page_size: int = attrs.field(default=0, init=False)
     _open: dict[object, str] = attrs.field(factory=dict[object, str], init=False)
@@ -61,15 +63,22 @@ class MessageGate:
                 if message.method == "notifications/cancelled":
                     self._open.pop((message.params or {}).get("requestId"), None)
 
-    def receive(self, message: Message) -> bool:
-        """Tell whether the SDK gets a message of the server's; count it if not."""
+    def receive(self, message: Message, tools: list[object] | None = None, size: int = 0) -> bool:
+        """Tell whether the SDK gets a message of the server's; count it if not.
+
+        Args:
+            message: the message.
+            tools: those that were taken out of its list, to be parsed elsewhere; None: they are in it.
+            size: how many the list had.
+        """
         match message:
             case types.JSONRPCResponse() | types.JSONRPCError():
                 if message.id not in self._open:
                     self.report.late_answers += 1
                     return False
-                if self._open.pop(message.id) == _LIST and isinstance(message, types.JSONRPCResponse):
-                    self._take_tools(message.result)
+                is_list = self._open.pop(message.id) == _LIST
+                if isinstance(message, types.JSONRPCResponse):
+                    self._take_tools(message.result, is_list=is_list, tools=tools, size=size)
                 return True
             case types.JSONRPCRequest():
                 if len(self._unanswered) < _MOST_REQUESTS:
@@ -85,13 +94,21 @@ class MessageGate:
         self.report.dropped += 1
         return False
 
-    def _take_tools(self, result: dict[str, object]) -> None:
+    def _take_tools(self, result: dict[str, object], *, is_list: bool, tools: list[object] | None, size: int) -> None:
+        if tools is not None:
+            if is_list:
+                self.page, self.page_size = tools, size
+            else:
+                result["tools"] = tools  # something else, of the same shape
+            return
+        if not is_list:
+            return
         listed = result.get("tools")
         self.page = None
         if isinstance(listed, list):
-            tools = cast("list[object]", listed)
-            self.page, self.page_size = tools[:MOST_TOOLS], len(tools)
-            result["tools"] = [tool for tool in self.page if _asks_for_headers(tool)]
+            page = cast("list[object]", listed)
+            self.page, self.page_size = page[:MOST_TOOLS], len(page)
+            result["tools"] = [tool for tool in self.page if self.is_http and _asks_for_headers(tool)]
 
 
 def _asks_for_headers(tool: object) -> bool:

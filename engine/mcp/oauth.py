@@ -360,6 +360,7 @@ async def _read_target(stream: trio.SocketStream) -> SplitResult | None:
     """Return what a GET request is for; None if it is no such request. A checkpoint. Raises `trio.TooSlowError`."""
     head = b""
     with trio.fail_after(_HEAD_SECONDS):
+        await trio.lowlevel.checkpoint()
         while b"\r\n\r\n" not in head and len(head) < _MOST_HEAD_BYTES:
             chunk = await stream.receive_some(4_096)
             if not chunk:

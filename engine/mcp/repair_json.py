@@ -6,7 +6,9 @@ first, token by token, where containers that are too deep or too long are replac
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterator
 from typing import Final
 
 # What replaces a container; no schema that is accepted has it.
@@ -17,8 +19,10 @@ _LONG_BYTES: Final = 262_144
 _MOST_DEPTH: Final = 100
 # Of one schema, which may have 256 KiB.
 _MOST_SCHEMA_BYTES: Final = 1_048_576
-# result, tools, the tool, its schema.
+# The message, its result, the tools; then the tool and its schema.
+_LIST_DEPTH: Final = 3
 _SCHEMA_DEPTH: Final = 5
+_NAMED_TOOLS: Final = re.compile(rb'"tools"\s*:\s*\Z')
 # The next bracket, after texts and whatever else comes before it: one match for each bracket.
 _BRACKET: Final = re.compile(rb'[^"\[\]{}]*+(?:"(?:[^"\\]++|\\.)*+"[^"\[\]{}]*+)*+([\[\]{}])', re.DOTALL)
 
@@ -37,17 +41,57 @@ def prune_json(line: bytes) -> bytes:
     begins: list[int] = []
     cuts: list[tuple[int, int]] = []
     deepest = 0
-    position = 0
-    while (token := _BRACKET.match(line, position)) is not None:
-        position = token.end()
-        if token[1] in b"[{":
-            begins.append(token.start(1))
+    for position, is_opening in _brackets(line):
+        if is_opening:
+            begins.append(position)
             deepest = len(begins) if len(begins) == _SCHEMA_DEPTH else max(deepest, len(begins))
         elif begins:
             begin = begins.pop()
-            if len(begins) + 1 == _SCHEMA_DEPTH and (deepest > _MOST_DEPTH or position - begin > _MOST_SCHEMA_BYTES):
-                cuts.append((begin, position))
+            is_long = position + 1 - begin > _MOST_SCHEMA_BYTES
+            if len(begins) + 1 == _SCHEMA_DEPTH and (deepest > _MOST_DEPTH or is_long):
+                cuts.append((begin, position + 1))
     return _without(line, cuts)
+
+
+def take_tools(line: bytes, most: int) -> tuple[bytes, list[object] | None, int]:
+    """Return *line*, pruned and without the tools of its list, these tools, *most* at most, and how many there were.
+
+    Each tool is parsed by itself, so that other threads run in between. None: it has no list that can be taken out.
+    """
+    line = prune_json(line)
+    depth, begin, end = 0, -1, -1
+    spans: list[tuple[int, int]] = []
+    start = -1
+    for position, is_opening in _brackets(line):
+        depth += 1 if is_opening else -1
+        if (
+            is_opening
+            and depth == _LIST_DEPTH
+            and begin < 0
+            and _NAMED_TOOLS.search(line[max(0, position - 64) : position])
+        ):
+            begin = position + 1
+        elif is_opening and depth == _LIST_DEPTH + 1 and begin >= 0 > end:
+            start = position
+        elif not is_opening and depth == _LIST_DEPTH and begin >= 0 > end:
+            spans.append((start, position + 1))
+        elif not is_opening and depth == _LIST_DEPTH - 1 and begin >= 0 > end:
+            end = position
+    if end < 0:
+        return line, None, 0
+    try:
+        tools: list[object] = [json.loads(line[one:other]) for one, other in spans[:most]]
+    except (ValueError, RecursionError):
+        return line, None, 0
+    return line[:begin] + line[end:], tools, len(spans)
+
+
+def _brackets(line: bytes) -> Iterator[tuple[int, bool]]:
+    """Yield where the brackets outside of texts are, and whether they open."""
+    position = 0
+    while (token := _BRACKET.match(line, position)) is not None:
+        position = token.end()
+        yield position - 1, token[1] in b"[{"
 
 
 def _without(line: bytes, cuts: list[tuple[int, int]]) -> bytes:

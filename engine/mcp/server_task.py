@@ -95,9 +95,9 @@ class ServerTask:
     async def wait_ready(self, seconds: float) -> None:
         """Wait until it is ready, also for a new start that comes soon. Always a checkpoint. Raises `NotReady`."""
         with trio.move_on_after(seconds):
+            await trio.lowlevel.checkpoint()
             while self._live is None and self._is_coming:
                 await self._moved.wait()
-        await trio.lowlevel.checkpoint()
         if self._live is None:
             reason = self.state.reason or f"it did not start within {seconds:g} s"
             raise NotReady(f"the MCP server {self.name} is not ready: {reason}")

@@ -24,8 +24,8 @@ from mcp.shared.message import SessionMessage
 from engine.core.threads import to_thread
 from engine.jsonrpc.message_stream import LineSplitter
 from engine.jsonrpc.strict_json import FrameTooLarge
-from engine.mcp.message_gate import Message, MessageGate
-from engine.mcp.repair_json import is_suspect, prune_json
+from engine.mcp.message_gate import MOST_TOOLS, Message, MessageGate
+from engine.mcp.repair_json import is_suspect, prune_json, take_tools
 from engine.process.crash_cleanup import owned
 from engine.process.run_tree import FinishedProcess, run_tree
 
@@ -149,9 +149,11 @@ class StdioTransport:
     async def _pass_on(self, to_client: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
         """Pass on the messages that have arrived; meanwhile the server waits. A checkpoint for each."""
         while self._lines:
-            line = self._lines.popleft()
-            message = await self._parse(line)
-            if message is None or not self.gate.receive(message):
+            line, tools, size = self._lines.popleft(), None, 0
+            if is_suspect(line):
+                line, tools, size = await to_thread(take_tools, line, MOST_TOOLS)
+            message = self._parse(line)
+            if message is None or not self.gate.receive(message, tools, size):
                 # A flood of lines must not keep the loop from other tasks.
                 await trio.lowlevel.checkpoint()
                 continue
@@ -160,12 +162,10 @@ class StdioTransport:
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 self._lines.clear()  # the client has gone; the rest is read and dropped until the process ends
 
-    async def _parse(self, line: bytes) -> Message | None:
-        """Return the message in a line, or count the line. A checkpoint if it is long."""
+    def _parse(self, line: bytes) -> Message | None:
+        """Return the message in a line, or count the line."""
         if not line.strip():
             return None
-        if is_suspect(line):
-            line = await to_thread(prune_json, line)
         message = _message_in(line)
         if message is None and (pruned := prune_json(line)) != line:
             message = _message_in(pruned)

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from engine.mcp import McpServer
-from engine.mcp.repair_json import CUT_KEY, prune_json
+from engine.mcp.repair_json import CUT_KEY, prune_json, take_tools
 from engine.mcp.server_environment import environment_for
 from engine.mcp.server_text import bounded, clean, framed_description
 from engine.mcp.tool_definition import read_definitions
@@ -54,6 +54,17 @@ def test_large_schema_is_cut_alone() -> None:
 )
 def test_harmless_line_stays_as_it_is(line: bytes) -> None:
     assert prune_json(line) == line
+
+
+def test_tools_are_taken_out_of_their_list() -> None:
+    listed = [{"name": f"t{n}", "inputSchema": {"tools": [1]}} for n in range(5)]
+    line, tools, size = take_tools(line_with(*listed), 3)
+    assert (tools, size) == (listed[:3], 5)
+    assert json.loads(line) == {"jsonrpc": "2.0", "id": 1, "result": {"tools": []}}
+    others = b'{"result": {"structuredContent": {"tools": [{"a": 1}]}}}'
+    assert take_tools(others, 3) == (others, None, 0)
+    assert take_tools(b'{"result": {"tools": [', 3)[1] is None
+    assert take_tools(line_with(), 3)[1:] == ([], 0)
 
 
 def test_each_definition_stands_for_itself() -> None:

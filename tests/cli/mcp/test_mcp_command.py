@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import sys
+import time
 from pathlib import Path
 
 import attrs
 import pytest
 
 from engine.cli.main import main
+from engine.process.kill_tree import find_marked
+from engine.process.procfs import is_alive
+from tests.cli.conftest import Start
 
 pytestmark = pytest.mark.os
 
@@ -125,3 +130,27 @@ def test_project_server_starts_only_once_approved(shell: Shell, tmp_path: Path) 
     write_shared(command, [*arguments, "more"])
     code, out, _ = shell.run("test", "theirs")
     assert (code, "needs_approval" in out) == (1, True)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signal_leaves_no_server(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
+    """A server that ignores the end of its input, below two shells that do not replace themselves."""
+    script = f'sh -c \'{sys.executable} "$0" "$1"; true\' "$0" "$1"; true'
+    table = {"command": "sh", "args": ["-c", script, str(LIAR), json.dumps({"stays": True})]}
+    config = tmp_path / "no-config/engine/config.toml"
+    config.parent.mkdir(parents=True)
+    fields = "".join(f"{name} = {json.dumps(value)}\n" for name, value in table.items())
+    config.write_text(f'[mcp]\nrequired = ["liar"]\nrequired_wait = 30\n[mcp.servers.liar]\n{fields}')
+    command = engine("run", "--profile", "full", "bash echo started; sleep 100")
+    command.read_until("started")
+    ours = find_marked(lambda mark: mark.startswith("mcp.liar.") and f".{command.process.pid}." in mark)
+    assert len(ours) == 3
+    command.send(number)
+    command.wait()
+    end = time.monotonic() + 30
+    while any(map(is_alive, ours)):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    assert "wait for your approval" in command.output
