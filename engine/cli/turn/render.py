@@ -276,7 +276,9 @@ class Renderer:
             return ""
         codes = self.theme if self.palette.is_on else PLAIN
         lines = diff_lines(_fact(event.settlement, "diff"), _DIFF_LINES)
-        return "".join(f"{self.margins.call}  {paint(line, codes)}\n" for line in lines)
+        # Below the line of the call, which says whose it is.
+        margin = " " * len(self.margins.call)
+        return "".join(f"{margin}  {paint(line, codes)}".rstrip() + "\n" for line in lines)
 
     def _state(self, settlement: Settlement) -> tuple[str, str]:
         match settlement.status:
