@@ -19,7 +19,7 @@ MODELS: Final = CommandSpec(
         FlagGroup(
             "flags",
             (
-                Flag(names=("--all",), help="list all models, also of unusable providers, and not for agents"),
+                Flag(names=("--all",), help="list all models, also unusable ones and not for agents"),
                 JSON,
                 *CONFIG_FLAGS,
             ),

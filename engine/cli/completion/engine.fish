@@ -142,7 +142,7 @@ function __engine_flags
         case 'trace'
             printf '%s\t%s\n' '--html' 'write a page to FILE instead; - is standard output' '--force' 'overwrite an existing file' '--requests' 'print the bodies of the requests, as JSON lines' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--store' 'keep sessions in this file or database' '--help' 'show all about this command'
         case 'models'
-            printf '%s\t%s\n' '--all' 'list all models, also of unusable providers, and not for agents' '--json' 'print JSON instead of text' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--help' 'show all about this command'
+            printf '%s\t%s\n' '--all' 'list all models, also unusable ones and not for agents' '--json' 'print JSON instead of text' '--config' 'read this configuration file' '--profile-file' 'read profiles/NAME.toml in the configuration folder' '--set' 'set a key of the configuration for this run' '--help' 'show all about this command'
         case 'tools'
             printf '%s\t%s\n' '--model' 'list only the tools for this model' '--json' 'print JSON instead of text' '--help' 'show all about this command'
         case 'mcp'
