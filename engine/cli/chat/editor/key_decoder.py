@@ -149,7 +149,7 @@ class KeyDecoder:
         return self._enter(now), 1
 
     def _enter(self, now: float) -> KeyInput:
-        is_pasted = now - self._newline_at <= 2 * ENTER_SECONDS
+        is_pasted = now - self._newline_at < ENTER_SECONDS
         self._newline_at = now
         return TypedText("\n") if is_pasted else Key("enter")
 

@@ -99,3 +99,10 @@ def test_ten_megabytes_are_one_paste() -> None:
     decoder = KeyDecoder()
     events = [event for at in range(0, len(data), 4096) for event in decoder.feed(data[at : at + 4096], 0.0)]
     assert events == [PastedText("line of a log\n" * 750_000)]
+
+
+def test_quick_answer_to_what_an_enter_did_is_sent() -> None:
+    """A program that types waits for what the first Enter does, and that takes longer than a paste's next line."""
+    decoder = KeyDecoder()
+    events = [*decoder.feed(b"a\r", 0.0), *decoder.expire(0.010), *decoder.feed(b"b\r", 0.012), *decoder.expire(0.022)]
+    assert events == [TypedText("a"), Key("enter"), TypedText("b"), Key("enter")]
