@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import attrs
@@ -77,7 +77,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     output = Output.to(sys.stdout, "never" if is_accessible else colour)
     symbols = ASCII if is_accessible else symbols_for(output.encoding)
     # The keys of a server are not here.
-    env = {} if source.is_remote else os.environ
+    env: Mapping[str, str] = {} if source.is_remote else os.environ
     around = Surroundings(env=env, config=source.config, again=AGAIN)
     chat = source.config.chat
     painter = Painter(output.palette.is_on, THEMES[chat.theme])
