@@ -83,7 +83,9 @@ class RewindCommands:
 
     async def _choose(self, point: RewindPoint) -> CommandResult:
         """Show what would change, and offer the choices."""
-        diff, lines, items = "", [], []
+        diff = ""
+        lines: list[str] = []
+        items: list[PickerItem] = []
         has_files, is_safe = False, True
         try:
             preview = await self._history.preview(point.turn_id)

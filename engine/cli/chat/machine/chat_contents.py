@@ -20,6 +20,10 @@ from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core.ids import TurnId
 
 
+def _new_rows(chat: ChatContents) -> SubAgentRows:
+    return SubAgentRows(chat.view.symbols)
+
+
 @attrs.define(eq=False)
 class ChatContents:
     """The state of the chat.
@@ -54,15 +58,11 @@ class ChatContents:
     keys: KeyBindings = attrs.field(factory=lambda: bind_keys({}), kw_only=True)
     ends_jobs: bool = attrs.field(default=False, kw_only=True)
     last_call: LastCall = attrs.field(factory=LastCall, init=False)
-    sub_agents: SubAgentRows = attrs.field(init=False)
+    sub_agents: SubAgentRows = attrs.field(default=attrs.Factory(_new_rows, takes_self=True), init=False)
     shell: ShellRun | None = attrs.field(default=None, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)
-
-    @sub_agents.default
-    def _new_rows(self) -> SubAgentRows:
-        return SubAgentRows(self.view.symbols)
 
     @property
     def draft(self) -> str:
