@@ -184,6 +184,12 @@ class McpConnection:
             raise ProtocolError("its answer is no resource")
         return result
 
+    async def report_roots(self) -> None:
+        """Tell a server of the old era that the folders it may know have changed. A checkpoint."""
+        if self.session.discover_result is None:
+            await self.session.send_notification(types.RootsListChangedNotification())
+        await trio.lowlevel.checkpoint()
+
     async def _answered(
         self, send: Callable[[types.InputResponses | None, str | None], Awaitable[object]], elicit: Elicit
     ) -> object:

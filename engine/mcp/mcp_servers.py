@@ -47,6 +47,7 @@ _READ_SCHEMA: Final = json.dumps(
 )
 _READ: Final = "Read a resource of an MCP server, such as one that a result of the server links to."
 _MOST_URI_CHARS: Final = 4_000
+_MOST_FOLDERS: Final = 32
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -125,6 +126,8 @@ class McpServers:
         self._approvals = approvals or Approvals.of_user()
         memory = memory or ServerMemory.of_user()
         self._servers: dict[str, _Managed] = {}
+        # Of sessions, as far as they have had a turn.
+        self._folders: dict[str, None] = {}
         for name, server in config.servers.items():
             task = ServerTask(
                 name=name,
@@ -132,6 +135,7 @@ class McpServers:
                 folder=server.folder or str(Path.cwd()),
                 memory=memory,
                 variables=dict(os.environ if variables is None else variables),
+                roots=self._roots,
                 retries=retries,
             )
             managed = self._servers[name] = _Managed(task)
@@ -190,10 +194,24 @@ class McpServers:
 
     def tools(self, scope: SourceScope) -> Sequence[Tool]:
         """Return the approved tools, also of servers that still start."""
+        self._add_folder(scope.cwd)
         offered = [tool for managed in self._servers.values() for tool in managed.offer.tools]
         if any(managed.task.state.has_resources for managed in self._servers.values()):
             offered.append(self._read_tool())
         return offered
+
+    def _add_folder(self, folder: str) -> None:
+        """Let servers of the old era know the folder of a session. Not a checkpoint."""
+        if folder in self._folders:
+            return
+        self._folders[folder] = None
+        while len(self._folders) > _MOST_FOLDERS:
+            del self._folders[next(iter(self._folders))]
+        for managed in self._servers.values():
+            managed.task.report_roots()
+
+    def _roots(self) -> tuple[str, ...]:
+        return tuple(Path(folder).as_uri() for folder in self._folders)
 
     async def ready(self, scope: SourceScope) -> None:
         """Wait for the required servers, but not long. A checkpoint if there are any."""

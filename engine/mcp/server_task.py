@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mcp_types import ElicitRequestParams, ElicitResult
 
     from engine.mcp.connect import Connected, ConnectPlan
+    from engine.mcp.mcp_connection import McpConnection
 
 T = TypeVar("T")
 
@@ -117,6 +118,15 @@ class ServerTask:
         if self._live is None:
             raise NotReady(f"the MCP server {self.name} is not ready: {self.state.reason or self.state.phase}")
         self._live.start(cast("ServerRequest[object]", request))
+
+    def report_roots(self) -> None:
+        """Tell the server that the folders it may know have changed, if it is connected. Not a checkpoint."""
+
+        async def work(connection: McpConnection, _: ServerRequest[None]) -> None:
+            await connection.report_roots()
+
+        if self._live is not None:
+            self.start_request(ServerRequest(work=work, timeout=LIST_SECONDS, limit=LIST_SECONDS))
 
     # -- the task ------------------------------------------------------------------------------
 

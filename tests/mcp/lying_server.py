@@ -35,7 +35,7 @@ NAMES = (
         "ask_for_ever",
         "error",
     ),
-    *("wrong", "media", "link", "flood", "structured", "fail", "not_a_result"),
+    *("wrong", "media", "link", "flood", "structured", "fail", "not_a_result", "roots"),
 )
 TOOLS: list[Json] = [{"name": name, "description": f"The tool {name}.", "inputSchema": PLAIN} for name in NAMES]
 for tool in TOOLS:
@@ -168,6 +168,11 @@ def ask(request: Json) -> None:
         send(id="ask", method="elicitation/create", params=form)
 
 
+def roots(request: Json) -> None:
+    waiting["roots"] = request
+    send(id="roots", method="roots/list")
+
+
 waiting: dict[object, Json] = {}
 
 CALLS = {
@@ -188,6 +193,7 @@ CALLS = {
     "media": media,
     "link": link,
     "flood": flood,
+    "roots": roots,
     "fail": lambda request: reply(request, text("it did not work", isError=True)),
 }
 

@@ -184,6 +184,19 @@ async def test_failed_server_costs_the_others_nothing(tmp_path: Path) -> None:
     assert "NO_SUCH_VARIABLE_IN_THE_TESTS is not set" in states["secret"].reason
 
 
+async def test_old_server_learns_the_folders_of_sessions(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    source = servers(tmp_path, liar=lying(era="legacy", log=str(log)))
+    model = ScriptedProvider([calls("liar_roots"), DONE])
+    async with opened(model, source, "allow mcp:liar/* *") as eng:
+        await approve_all(source, "liar")
+        session = await eng.create_session(cwd=tmp_path)
+        (settled,), _ = await run(session)
+    told = json.loads(settled.settlement.text.removeprefix("you said "))
+    assert told == {"roots": [{"uri": tmp_path.as_uri()}]}
+    assert received(log, "notifications/roots/list_changed") == 1
+
+
 PROGRAM = """
 import json, sys, trio, engine
 from pathlib import Path
