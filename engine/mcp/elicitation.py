@@ -49,8 +49,7 @@ async def ask_user(server: str, ctx: ToolContext, params: ElicitRequestParams) -
 
 async def _ask_form(server: str, ctx: ToolContext, message: str, schema: Json) -> dict[str, Answer]:
     fields = _table(schema.get("properties"))
-    names = schema.get("required")
-    required = {str(name) for name in names} if isinstance(names, list) else set[str]()
+    required = {str(name) for name in _list(schema.get("required"))}
     if len(fields) > _MOST_FIELDS:
         raise _Declined
     head = f"The MCP server {server} asks:\n{bounded(message)}"

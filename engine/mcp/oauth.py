@@ -129,8 +129,8 @@ class LoginFile:
 
 def _find(entries: Sequence[object], url: str) -> StoredLogin | None:
     for entry in entries:
-        values = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
-        if values.get("url") == url:
+        if _url_of(entry) == url:
+            values = cast("dict[str, object]", entry)
             try:
                 return StoredLogin(**values)  # type: ignore[arg-type]  # checked by its use; a damaged one needs a login
             except TypeError as error:
@@ -139,8 +139,11 @@ def _find(entries: Sequence[object], url: str) -> StoredLogin | None:
 
 
 def _with(entries: Sequence[object], login: StoredLogin) -> list[object]:
-    others = [entry for entry in entries if not (isinstance(entry, dict) and entry.get("url") == login.url)]
-    return [*others, attrs.asdict(login)]
+    return [*(entry for entry in entries if _url_of(entry) != login.url), attrs.asdict(login)]
+
+
+def _url_of(entry: object) -> object:
+    return cast("dict[str, object]", entry).get("url") if isinstance(entry, dict) else None
 
 
 def _refreshed(login: StoredLogin) -> StoredLogin | None:
@@ -282,6 +285,7 @@ async def log_in(name: str, server: McpServer, show: Callable[[str], None], file
     """
     storage, callbacks = _Storage(), trio.open_memory_channel[Mapping[str, str]](1)
     sender, receiver = callbacks
+    provider: OAuthClientProvider | None = None
     boundary = ErrorBoundary()
     with boundary:
         async with trio.open_nursery() as nursery:
@@ -317,7 +321,7 @@ async def log_in(name: str, server: McpServer, show: Callable[[str], None], file
         if isinstance(boundary.error, ConfigError):
             raise boundary.error
         raise ConfigError(f"the login to {name} failed: {describe(boundary.error)}") from boundary.error
-    if storage.tokens is None or storage.client is None:
+    if provider is None or storage.tokens is None or storage.client is None:
         raise ConfigError(f"{name} wants no login\nNext: engine mcp test {name}")
     await to_thread((file or LoginFile.of_user()).save, _login_of(server.url, provider, storage.tokens, storage.client))
 

@@ -59,31 +59,35 @@ def take_tools(line: bytes, most: int) -> tuple[bytes, list[object] | None, int]
     Each tool is parsed by itself, so that other threads run in between. None: it has no list that can be taken out.
     """
     line = prune_json(line)
-    depth, begin, end = 0, -1, -1
-    spans: list[tuple[int, int]] = []
-    start = -1
-    for position, is_opening in _brackets(line):
-        depth += 1 if is_opening else -1
-        if (
-            is_opening
-            and depth == _LIST_DEPTH
-            and begin < 0
-            and _NAMED_TOOLS.search(line[max(0, position - 64) : position])
-        ):
-            begin = position + 1
-        elif is_opening and depth == _LIST_DEPTH + 1 and begin >= 0 > end:
-            start = position
-        elif not is_opening and depth == _LIST_DEPTH and begin >= 0 > end:
-            spans.append((start, position + 1))
-        elif not is_opening and depth == _LIST_DEPTH - 1 and begin >= 0 > end:
-            end = position
-    if end < 0:
+    place = _find_list(line)
+    if place is None:
         return line, None, 0
+    begin, end = place
+    items = line[begin:end]
+    spans = [span for span, depth in _containers(items) if depth == 1]
     try:
-        tools: list[object] = [json.loads(line[one:other]) for one, other in spans[:most]]
+        tools: list[object] = [json.loads(items[slice(*span)]) for span in spans[:most]]
     except (ValueError, RecursionError):
         return line, None, 0
     return line[:begin] + line[end:], tools, len(spans)
+
+
+def _find_list(line: bytes) -> tuple[int, int] | None:
+    """Return where the items of the result's `tools` are; None if it has none."""
+    for (begin, end), depth in _containers(line):
+        if depth == _LIST_DEPTH and _NAMED_TOOLS.search(line[max(0, begin - 64) : begin]):
+            return begin + 1, end - 1
+    return None
+
+
+def _containers(line: bytes) -> Iterator[tuple[tuple[int, int], int]]:
+    """Yield where each container is and its depth, when it ends."""
+    begins: list[int] = []
+    for position, is_opening in _brackets(line):
+        if is_opening:
+            begins.append(position)
+        elif begins:
+            yield (begins.pop(), position + 1), len(begins) + 1
 
 
 def _brackets(line: bytes) -> Iterator[tuple[int, bool]]:

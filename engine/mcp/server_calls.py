@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -119,11 +118,3 @@ def _lost(name: str) -> OutcomeUnknown:
 def _first(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return one_line(f"{'.'.join(map(str, first['loc']))}: {first['msg']}")
-
-
-def parse_arguments(text: str) -> Mapping[str, object]:
-    """Return a call's arguments. Raises `ToolError` if they are no object."""
-    value: object = json.loads(text or "{}")
-    if not isinstance(value, dict):
-        raise ToolError("the arguments must be an object")
-    return value

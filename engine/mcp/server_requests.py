@@ -45,7 +45,7 @@ class ServerQuestion:
     """What the server asks the user during a request."""
 
     params: ElicitRequestParams
-    answer: Deferred[ElicitResult] = attrs.field(factory=Deferred)
+    answer: Deferred[ElicitResult] = attrs.field(factory=Deferred["ElicitResult"])
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -66,7 +66,7 @@ class ServerRequest(Generic[T]):
     limit: float
     on_progress: Callable[[str], None] = lambda _: None
     owner: str = ""
-    outcome: Deferred[T | Exception] = attrs.field(factory=Deferred, init=False)
+    outcome: Deferred[T | Exception] = attrs.field(factory=Deferred["T | Exception"], init=False)
     _scope: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     _news: trio.Event = attrs.field(factory=trio.Event, init=False)
     _questions: list[ServerQuestion] = attrs.field(factory=list[ServerQuestion], init=False)

@@ -64,7 +64,7 @@ def read_definitions(listed: Sequence[object]) -> tuple[list[ToolDefinition], li
     definitions: dict[str, ToolDefinition] = {}
     refused: list[tuple[str, str]] = []
     for index, item in enumerate(listed):
-        tool = cast("Mapping[str, object]", item) if isinstance(item, dict) else {}
+        tool = cast("dict[str, object]", item) if isinstance(item, dict) else dict[str, object]()
         name = tool.get("name")
         shown = name if isinstance(name, str) and name else f"number {index + 1}"
         try:

@@ -197,34 +197,35 @@ async def test_wrong_state_of_a_callback_is_refused(web: WebServer) -> None:
     assert LoginFile.of_user().load(web.url) is None
 
 
-def stored(web: WebServer, **changes: object) -> StoredLogin:
-    login = StoredLogin(
+def stored(
+    web: WebServer, *, access: str = "token-1", refresh: str = "refresh-1", is_expired: bool = False
+) -> StoredLogin:
+    return StoredLogin(
         url=web.url,
         issuer=web.base,
         token_endpoint=f"{web.base}/token",
         resource=web.url,
         client_id="engine-1",
-        access_token="token-1",
-        refresh_token="refresh-1",
-        expires=time.time() + 3_600,
+        access_token=access,
+        refresh_token=refresh,
+        expires=1.0 if is_expired else time.time() + 3_600,
     )
-    return attrs.evolve(login, **changes)  # type: ignore[arg-type]  # a test names only its fields
 
 
-@pytest.mark.parametrize("changes", [{"expires": 1.0}, {"access_token": "revoked"}])
-async def test_token_is_refreshed_once(web: WebServer, tmp_path: Path, changes: dict[str, object]) -> None:
+@pytest.mark.parametrize("is_expired", [True, False], ids=["expired", "revoked"])
+async def test_token_is_refreshed_once(web: WebServer, tmp_path: Path, is_expired: bool) -> None:
     demands_a_token(web)
     web.issue()
-    LoginFile.of_user().save(stored(web, **changes))
+    LoginFile.of_user().save(stored(web, access="old", is_expired=is_expired))
     async with running(McpServer(url=web.url), tmp_path) as task:
         assert text_of(await answer(task, call("echo"))) == "called"
     assert web.requests.count("POST /token") == 1
 
 
-@pytest.mark.parametrize("changes", [{"refresh_token": ""}, {"refresh_token": "used"}])
-async def test_expired_login_needs_a_new_one(web: WebServer, tmp_path: Path, changes: dict[str, object]) -> None:
+@pytest.mark.parametrize("refresh", ["", "used"])
+async def test_expired_login_needs_a_new_one(web: WebServer, tmp_path: Path, refresh: str) -> None:
     demands_a_token(web)
-    LoginFile.of_user().save(stored(web, expires=1.0, **changes))
+    LoginFile.of_user().save(stored(web, refresh=refresh, is_expired=True))
     async with running(McpServer(url=web.url), tmp_path) as task:
         assert task.state.phase == "needs_auth"
     assert web.requests.count("POST /token") <= 1
@@ -255,7 +256,7 @@ def test_processes_refresh_one_after_the_other(web: WebServer) -> None:
     """A server that rotates tokens takes a second refresh with the same token for a theft."""
     web.issue()
     file = LoginFile.of_user()
-    file.save(stored(web, expires=1.0))
+    file.save(stored(web, is_expired=True))
     arguments = ("-c", REFRESH, str(file.path), web.url)
     with python_process(*arguments, cwd=REPOSITORY) as one, python_process(*arguments, cwd=REPOSITORY) as other:
         for process in (one, other):

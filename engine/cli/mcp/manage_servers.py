@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.config.change_config import ConfigTarget
@@ -145,4 +145,4 @@ def _line(facts: dict[str, object]) -> str:
 
 
 def _texts(value: object) -> list[object]:
-    return list(value) if isinstance(value, list) else []
+    return cast("list[object]", value) if isinstance(value, list) else []
