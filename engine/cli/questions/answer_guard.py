@@ -5,7 +5,8 @@ meant for that message:
 
 - the draft of the message is empty;
 - no key of a message came in the 0.7 seconds before the question was painted, nor since;
-- the answer to the question before is 0.7 seconds old: a key that bounces answers once.
+- the answer to the question before is 0.7 seconds old: a key that bounces answers once;
+- and so is the Enter that has sent a message. What was typed until then is finished: it delays an answer, and closes nothing.
 
 After anything else, the question waits until the user moves to it on purpose (`focus`, the Tab key), or until
 it is painted again. Where only whole lines are seen, silence reopens it (`note_silence`). Pure: time is an argument,
@@ -36,7 +37,8 @@ class AnswerGuard:
     quiet: float = QUIET_SECONDS
     reaction: float = REACTION_SECONDS
     _last_typed: float = attrs.field(default=-inf, init=False)
-    _last_answer: float = attrs.field(default=-inf, init=False)
+    # When an answer was given or a message was sent: what was typed until then has done its work.
+    _last_finished: float = attrs.field(default=-inf, init=False)
     _not_before: float = attrs.field(default=inf, init=False)
     _is_open: bool = attrs.field(default=False, init=False)
     _has_focus: bool = attrs.field(default=False, init=False)
@@ -55,7 +57,7 @@ class AnswerGuard:
         """Note that a question is on the screen from now on. *has_draft*: a message is being written."""
         self._has_focus = False
         self._is_open = not has_draft and now - self._last_typed >= self.quiet
-        self._not_before = max(now + self.reaction, self._last_answer + self.quiet)
+        self._not_before = max(now + self.reaction, self._last_finished + self.quiet)
 
     def note_typed(self, now: float) -> None:
         """Note that something was typed, or pasted, which is no answer."""
@@ -63,13 +65,18 @@ class AnswerGuard:
         self._is_open = False
         self._has_focus = False
 
+    def note_sent(self, now: float) -> None:
+        """Note that the message was sent, after `note_typed` for its last key: the next question is not typed over."""
+        self._last_typed = -inf
+        self._last_finished = now
+
     def note_silence(self) -> None:
         """Note that nothing was typed for as long as it takes, and that nothing is being written."""
         self._is_open = True
 
     def note_answer(self, now: float) -> None:
         """Note that a key has answered the question: the next one needs a key of its own."""
-        self._last_answer = now
+        self._last_finished = now
         self._has_focus = False
         self._is_open = False
 

@@ -5,12 +5,15 @@ import random
 import pytest
 import trio
 
+from engine.cli.chat.machine import effects as do
 from engine.core import events as ev
 from engine.session.answer_types import Once
 from engine.session.session import Session
 from engine.testing.fake_tools import FakeTools
 from engine.testing.script import Answer, call, done, text
+from tests.cli.chat.chat_machine import Chat
 from tests.cli.chat.driven_chat import ChatScript, play_chat
+from tests.cli.questions.questions import permission_asked
 
 QUESTIONS = 50
 
@@ -55,3 +58,17 @@ def test_no_key_answers_a_question(seed: int) -> None:
     # Every character, wherever it is now; messages that are sent together have blank lines between them.
     assert sorted("".join(played.typed).replace("\r", "").replace(" ", "")) == sorted("".join(played.kept.split()))
     assert len(answered) == QUESTIONS
+
+
+@pytest.mark.parametrize(("pause", "answers"), [(1.0, True), (0.3, False)])
+def test_question_right_after_enter_needs_no_tab(pause: float, answers: bool) -> None:
+    chat = Chat()
+    chat.type("do it")
+    chat.press("enter")
+    chat.take()
+    chat.now += 0.05
+    chat.event(permission_asked())
+    chat.now += pause
+    chat.type("y")
+    assert [isinstance(effect, do.ReplyPermission) for effect in chat.take()] == [True] * answers
+    assert chat.machine.composer.text == ("" if answers else "y")

@@ -107,6 +107,12 @@ def test_a_next_question_takes_no_half_answer() -> None:
         (lambda guard: (guard.paint(0.0), guard.note_answer(9.5), guard.paint(9.6)), False),
         (lambda guard: (guard.paint(0.0), guard.note_answer(9.2), guard.paint(9.2)), True),
         (lambda guard: (guard.paint(0.0), guard.note_answer(1.0)), False),
+        # The Enter that sends a message ends it; a key that bounces still answers nothing.
+        (lambda guard: (guard.note_typed(9.0), guard.note_sent(9.0), guard.paint(9.01)), True),
+        (lambda guard: (guard.note_typed(9.4), guard.note_sent(9.4), guard.paint(9.41)), False),
+        (lambda guard: (guard.note_sent(9.0), guard.note_typed(9.1), guard.paint(9.2)), False),
+        (lambda guard: (guard.note_sent(9.0), guard.paint(9.1), guard.note_typed(9.2)), False),
+        (lambda guard: (guard.paint(0.0), guard.note_typed(1.0), guard.note_sent(1.0)), False),
     ],
 )
 def test_when_a_key_may_answer(steps: Callable[[AnswerGuard], object], allows: bool) -> None:

@@ -7,6 +7,7 @@ the state that it holds; a driver carries out its effects.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 import attrs
 
@@ -23,6 +24,9 @@ from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_command_line
 from engine.core.ids import InputId
+
+# The draft was finished with these: the key was the last one of it.
+_SENDING: Final = (do.SendPrompt, do.SendSteer, do.SendQueued, do.RunCommand)
 
 
 @attrs.define(eq=False)
@@ -174,4 +178,7 @@ class ChatMachine(ChatContents):
             if isinstance(event, PastedText):
                 yield from self._actions.paste(event.text)
             else:
-                yield from self._actions.press(event, now)
+                for effect in self._actions.press(event, now):
+                    if isinstance(effect, _SENDING):
+                        self.questions.note_sent(now)
+                    yield effect

@@ -152,6 +152,10 @@ class QuestionQueue:
         """Note a key or a paste that is no answer; return keys that turn out to be text."""
         return self._keys.paste("", now).text
 
+    def note_sent(self, now: float) -> None:
+        """Note that the message was sent."""
+        self._keys.guard.note_sent(now)
+
     def toggle_focus(self, now: float) -> bool:
         """Handle Tab; return whether there is a question to move to."""
         request = self.current
