@@ -63,6 +63,7 @@ class ServerTask:
         variables: the engine's environment.
         roots: the URIs of the folders that it may know.
         retries: seconds before each new start after a failure.
+        start_pause: seconds before the first start: loading the SDK must not slow down a request that is sent at once.
     """
 
     name: str
@@ -73,6 +74,7 @@ class ServerTask:
     variables: Mapping[str, str] = attrs.field(factory=lambda: dict(os.environ))
     roots: Callable[[], tuple[str, ...]] = tuple
     retries: Sequence[float] = RETRIES
+    start_pause: float = 0.1
     state: ServerState = attrs.field(default=ServerState(), init=False)
     report: TransportReport = attrs.field(factory=TransportReport, init=False)
     _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -136,6 +138,7 @@ class ServerTask:
         try:
             self._remembered = await to_thread(self.memory.load, self.server.fingerprint)
             self._replace(attrs.evolve(self.state, listed=self._remembered.listed))
+            await trio.sleep(self.start_pause)
             if self._held:
                 self._set("needs_approval", self._held)
                 self._settled.set()

@@ -29,7 +29,12 @@ def lying(**options: object) -> McpServer:
 async def running(server: McpServer, folder: Path, *, retries: tuple[float, ...] = ()) -> AsyncGenerator[ServerTask]:
     """Run a server for the block; it is ready, or has failed."""
     task = ServerTask(
-        name="liar", server=server, folder=str(folder), memory=ServerMemory(folder / "memory"), retries=retries
+        name="liar",
+        server=server,
+        folder=str(folder),
+        memory=ServerMemory(folder / "memory"),
+        retries=retries,
+        start_pause=0.0,
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(task.run)
