@@ -75,7 +75,7 @@ def _make_listing(folder: str, now: float, listed: list[str] | None, ignored: li
 
 
 def _search(listing: _Listing, typed: str, beginning: list[str]) -> list[str]:
-    matches = dict.fromkeys(listing.paths.search(typed, _MAX_MATCHES)) if typed else dict.fromkeys(listing.paths.paths)
+    matches = dict.fromkeys(listing.paths.search(typed, _MAX_MATCHES))
     # A folder of that name, and what the list does not have.
     matches |= dict.fromkeys(beginning) if len(matches) < _MAX_MATCHES else {}
     if len(matches) < _MAX_MATCHES:

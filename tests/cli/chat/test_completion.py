@@ -109,6 +109,11 @@ def test_names_come_before_letters_in_between() -> None:
     assert PathList(["İ/b.py", "c.py"]).search("c.py", 1) == ["c.py"]
 
 
+@pytest.mark.parametrize("paths", [[], ["a.py"], ["a.py", "b.py", "c.py"]])
+def test_no_letters_find_the_first_paths(paths: list[str]) -> None:
+    assert PathList(paths).search("", 2) == paths[:2]
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     for name in ("src/machine.py", "docs/man.md", "out/machine.log", "new.txt", ".hidden"):
@@ -126,6 +131,7 @@ def test_ignored_files_come_last(project: Path) -> None:
     assert trio.run(lambda: finder.find("mach", is_fuzzy=True)) == ["src/machine.py"]
     assert trio.run(lambda: finder.find("o", is_fuzzy=True))[-1] == "out/"
     assert trio.run(lambda: finder.find("out/", is_fuzzy=True)) == ["out/machine.log"]
+    assert {"src/machine.py", "new.txt", "out/"} < set(trio.run(lambda: finder.find("", is_fuzzy=True)))
 
 
 @pytest.mark.os

@@ -32,8 +32,13 @@ class PathList:
             self._text = "".join(lines)
 
     def search(self, letters: str, limit: int) -> list[str]:
-        """Return the best matches: names that begin with *letters*, then those that contain them, then all in between."""
+        """Return the best matches: names that begin with *letters*, then those that contain them, then all in between.
+
+        Without letters, these are the first paths.
+        """
         query = letters.lower()
+        if not query:
+            return list(self.paths[:limit])
         matches: dict[str, None] = dict.fromkeys(self._ranked(self._find(f"/{query}"), query))
         if len(matches) < limit:
             matches |= dict.fromkeys(self._ranked(self._find(query), query))
