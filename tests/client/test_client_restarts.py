@@ -21,15 +21,18 @@ from tests.support.killed_server import killed_server
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
 
-async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str) -> None:
-    """Allow what is asked, up to the end of a turn."""
+async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str, most: int = 10_000) -> int:
+    """Allow what is asked, up to the end of a turn, for so many items at most; return how many there were."""
+    count = 0
     async for item in stream:
+        count += 1
         if isinstance(item, PermissionAsked):
             # It may be of the past, in a stream that begins with the first event.
             with suppress(RequestNotFound):
                 await session.reply(item.request_id, engine.Once())
-        if isinstance(item, TurnEnded) and item.turn_id == turn_id:
-            return
+        if count == most or (isinstance(item, TurnEnded) and item.turn_id == turn_id):
+            break
+    return count
 
 
 @pytest.mark.parametrize(("is_local", "sampled"), [(True, PermissionAsked), (False, TurnStarted)])
@@ -40,15 +43,33 @@ async def test_client_is_back_after_a_kill(folder: Path, is_full: bool, is_local
         await kill_after(place, kind, is_local=is_local)
 
 
-async def kill_after(folder: Path, kind: type, *, is_local: bool) -> None:
-    """Kill the server after the first event of a kind, start another one, and go on."""
+@pytest.mark.timeout(1200)
+async def test_kill_after_any_item(folder: Path, is_full: bool) -> None:
+    count, last = 0, 0
+    # The last run is the one in which the turn has ended before.
+    while last == count:
+        count += 1 if is_full else 40
+        place = folder / str(count)
+        place.mkdir()
+        last = await kill_after(place, count, is_local=count % 2 == 0)
+    assert last > 10
+
+
+async def kill_after(folder: Path, kind: type | int, *, is_local: bool) -> int:
+    """Kill the server after the first event of a kind, or after so many items, start another one, and go on.
+
+    Return how many items came before, if they were counted.
+    """
+    count = 0
     async with killed_server(folder) as server:
         url = f"unix:{folder / 'run' / 'control.sock'}" if is_local else server.url
         async with engine.client.connect(url, server.token) as client:
             session = await client.create_session(cwd=folder)
             async with session.watch() as stream:
                 turn = await session.prompt("Go", key="p1")
-                if kind is TurnEnded:
+                if isinstance(kind, int):
+                    count = await allow_all(session, stream, turn.id, kind)
+                elif kind is TurnEnded:
                     await allow_all(session, stream, turn.id)
                 else:
                     await items_until(stream, kind)
@@ -77,3 +98,4 @@ async def kill_after(folder: Path, kind: type, *, is_local: bool) -> None:
                 # What was shown is what follows from the whole record.
                 await allow_all(session, stream, more.id)
                 assert session.state == state
+    return count
