@@ -68,6 +68,9 @@ def default_tools(
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         print_error(f"skill {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    for skill in skills.available:
+        for warning in skill.warnings:
+            print_error(f"skill {escape_control_chars(str(skill.folder))}: {escape_control_chars(warning)}")
     if skills.available:
         tools = (*tools, skill_tool(skills))
     return _with_task(tools, agents)

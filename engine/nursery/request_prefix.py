@@ -233,6 +233,10 @@ def _report_problems(run: TurnRun, reading: Reading) -> None:
         text = f"the skill {path} can't be used: {why}"
         if _is_news(run, text):
             run.notice("warning", "skill_unusable", text)
+    for skill in reading.skills.available:
+        for warning in skill.warnings:
+            if _is_news(run, text := f"the skill {skill.folder}: {warning}"):
+                run.notice("info", "skill_warning", text)
 
 
 def _is_news(run: TurnRun, text: str) -> bool:

@@ -1,7 +1,7 @@
 """Skills: folders with a SKILL.md that tells a model how to do something. Everything here blocks.
 
 Each folder contains one subfolder per skill, named after the skill. A skill that can't be used is reported and does
-not affect the others.
+not affect the others; one with a harmless mistake is used, with a warning. `skill_fields` reads what its front matter says.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ import attrs
 from engine.core.prompt_section import PromptSection
 from engine.files.escaping import inert
 from engine.files.real_path import is_within
+from engine.prompt.skill_fields import optional_fields
 
 if TYPE_CHECKING:
     from engine.files.front_matter import Document
@@ -52,14 +53,26 @@ class Skill:
     """A skill.
 
     Attributes:
-        name: its name.
+        name: its name; of a plugin's skill, `plugin:name`.
         description: its purpose, in one line.
         folder: its folder, links resolved.
+        license: its license, or the name of a file that has it.
+        compatibility: what it needs of its environment.
+        metadata: what its author adds, for other programs.
+        allowed_tools: the tools that its author expects it to use, such as `Bash(git:*)`. They grant nothing.
+        others: the fields that the format does not know; of a list or a map, its YAML.
+        warnings: harmless mistakes in it.
     """
 
     name: str
     description: str
     folder: Path
+    license: str = ""
+    compatibility: str = ""
+    metadata: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    allowed_tools: tuple[str, ...] = ()
+    others: Mapping[str, str] = attrs.field(factory=dict[str, str])
+    warnings: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -90,10 +103,12 @@ class SkillFolder:
     Attributes:
         folder: its path; `~` is the home folder.
         within: links in it may lead into this folder; empty: only into the folders that are searched.
+        plugin: the plugin that it belongs to, which is a part of its skills' names; empty: none.
     """
 
     folder: str | os.PathLike[str]
     within: str = ""
+    plugin: str = ""
 
 
 def find_skills(folders: Iterable[str | os.PathLike[str] | SkillFolder]) -> Skills:
@@ -107,7 +122,7 @@ def find_skills(folders: Iterable[str | os.PathLike[str] | SkillFolder]) -> Skil
         allowed = [*searched, os.path.realpath(each.within)] if each.within else searched
         for path in _candidates(root, problems):
             try:
-                _add(skills, _load_skill(path, allowed))
+                _add(skills, _load_skill(path, allowed, each.plugin))
             except (SkillError, OSError) as error:
                 problems.append((str(path), _error_text(error)))
     return Skills(available=tuple(sorted(skills.values(), key=lambda skill: skill.name)), problems=tuple(problems))
@@ -170,21 +185,32 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
     return [root / name for name in sorted(names) if not name.startswith(".") and os.path.lexists(root / name / FILE)]
 
 
-def _load_skill(path: Path, inside: Sequence[str]) -> Skill:
+def _load_skill(path: Path, inside: Sequence[str], plugin: str = "") -> Skill:
     real = Path(os.path.realpath(path))
     # Otherwise a project could present any folder of the user's as a skill, and have its files read.
     if not any(is_within(str(real), each) for each in inside) or os.path.islink(real / FILE):  # noqa: PTH114 - quick
         raise SkillError("it is a link to another folder: configure the folder that it is really in")
-    fields = _read(real).fields
-    name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
+    document = _read(real)
+    name, description = document.fields.get("name", ""), " ".join(document.fields.get("description", "").split())
     if not _NAME.fullmatch(name) or len(name) > 64:
         raise SkillError(f"its name must be at most 64 lower-case letters, digits and single dashes, not {name[:80]!r}")
-    # The format requires it, and other programs find a skill by its folder.
-    if name != path.name:
-        raise SkillError(f"its name is {name}, but the name of its folder differs")
     if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:
         raise SkillError(f"its description must have 1 to {MAX_DESCRIPTION_CHARS:,} characters")
-    return Skill(name=name, description=description, folder=real)
+    optional, warnings = optional_fields(document)
+    # The format wants the two to be equal; many skills in the wild have just been copied into another folder.
+    if name != path.name:
+        warnings = (f"its name is {name}, but the name of its folder differs", *warnings)
+    return Skill(
+        name=f"{plugin}:{name}" if plugin else name,
+        description=description,
+        folder=real,
+        license=optional.license,
+        compatibility=optional.compatibility,
+        metadata=optional.metadata,
+        allowed_tools=optional.allowed_tools,
+        others=optional.others,
+        warnings=warnings,
+    )
 
 
 def _read(folder: Path) -> Document:

@@ -468,6 +468,7 @@ async def test_t27_failing_source_keeps_its_old_value(project: Path) -> None:
 async def test_t27_problems_are_reported_once(project: Path) -> None:
     (project / "CLAUDE.md").write_bytes(b"\0")
     write(project / ".claude/skills/bad/SKILL.md", "no front matter")
+    write(project / ".claude/skills/copied/SKILL.md", "---\nname: fish\ndescription: d\n---\nx")
     layers = layers_for(project)
     async with world(calls(project / "a"), DONE, tools=[worker()], prompt=layers, cwd=str(project)) as w:
         played = await w.play()
@@ -476,6 +477,10 @@ async def test_t27_problems_are_reported_once(project: Path) -> None:
         (
             "skill_unusable",
             f"the skill {project}/.claude/skills/bad can't be used: SKILL.md: it does not begin with a line ---",
+        ),
+        (
+            "skill_warning",
+            f"the skill {project}/.claude/skills/copied: its name is fish, but the name of its folder differs",
         ),
     ]
 

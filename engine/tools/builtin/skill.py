@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
 
 import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
-from engine.prompt.skills import MAX_FILES, SkillError, Skills, find_skills, read_skill, skill_files, skill_list
+from engine.files.escaping import inert
+from engine.prompt.skills import MAX_FILES, Skill, SkillError, Skills, find_skills, read_skill, skill_files, skill_list
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import NeedFunction, Tool, tool
 from engine.tools.tool_context import ToolContext
@@ -20,6 +21,10 @@ from engine.tools.tool_text import description, metadata
 PERMISSION: Final = "skill"
 # The list is a part of every request.
 MAX_LISTED_CHARS: Final = 16_000
+# What the format recommends for a skill's text, which stays in the conversation.
+MAX_LINES: Final = 500
+MAX_TOKENS: Final = 5_000
+_CHARS_PER_TOKEN: Final = 4
 _ELSEWHERE: Final = "They are listed in your instructions, or in a reminder; a name that is not there can't be loaded."
 
 
@@ -66,8 +71,14 @@ def _tool(skills_at: Callable[[str], Skills], listing: str, need: NeedFunction[L
 
 
 def _need(table: Skills, name: str) -> Need:
+    skill = table.get(name)
     # An unknown skill needs no permission: the call fails, and lists the existing ones.
-    return Need(permission=PERMISSION, patterns=(name,), is_own=table.get(name) is None)
+    if skill is None:
+        return Need(permission=PERMISSION, patterns=(name,), is_own=True)
+    tools = (
+        f"It expects to use: {', '.join(skill.allowed_tools)}. This allows none of them." if skill.allowed_tools else ""
+    )
+    return Need(permission=PERMISSION, patterns=(name,), detail=inert(tools))
 
 
 def _load(skills_at: Callable[[str], Skills], cwd: str, name: str) -> ToolOutput:
@@ -79,11 +90,26 @@ def _load(skills_at: Callable[[str], Skills], cwd: str, name: str) -> ToolOutput
         text, files = read_skill(skill), skill_files(skill)
     except SkillError as error:
         raise ToolError(f"The skill {skill.name} can't be used: {error}.") from error
-    more = ", and more" if len(files) > MAX_FILES else ""
-    others = f" It comes with: {', '.join(files[:MAX_FILES])}{more}." if files else ""
-    return ToolOutput(
-        text=f"(The skill {skill.name}, from {skill.folder}.{others})\n\n{text}", metadata=metadata(skill.name)
-    )
+    return ToolOutput(text=f"({inert(_facts(skill, text, files))})\n\n{text}", metadata=metadata(skill.name))
+
+
+def _facts(skill: Skill, text: str, files: Sequence[str]) -> str:
+    """Return what the model should know of a skill besides its text."""
+    facts = [f"The skill {skill.name}, from {skill.folder}."]
+    if files:
+        more = ", and more" if len(files) > MAX_FILES else ""
+        facts.append(f"It comes with: {', '.join(files[:MAX_FILES])}{more}.")
+    if skill.compatibility:
+        facts.append(f"It needs: {skill.compatibility.rstrip('.')}.")
+    if skill.allowed_tools:
+        facts.append(f"It expects to use: {', '.join(skill.allowed_tools)}. That allows none of them.")
+    lines, tokens = text.count("\n") + 1, len(text) // _CHARS_PER_TOKEN
+    if lines > MAX_LINES or tokens > MAX_TOKENS:
+        facts.append(
+            f"Its text is long: {lines:,} lines, about {tokens:,} tokens; skills should have at most {MAX_LINES} lines and "
+            f"{MAX_TOKENS:,} tokens, with the rest in files."
+        )
+    return " ".join(facts)
 
 
 def _missing(table: Skills, name: str) -> str:

@@ -95,7 +95,6 @@ GOOD = "---\nname: x\ndescription: y\n---\nz"
             "its name must be at most 64 lower-case letters, digits and single dashes, not ''",
         ),
         ("---\nname: [x]\ndescription: y\n---\nz", "its name must be"),
-        ("---\nname: y\ndescription: y\n---\nz", "its name is y, but the name of its folder differs"),
         ("---\nname: ../x\ndescription: y\n---\nz", "its name must be"),
         ("---\nname: X\ndescription: y\n---\nz", "its name must be"),
         ("---\nname: x\n---\nz", "its description must have 1 to 1,024 characters"),
@@ -116,6 +115,88 @@ async def test_unusable_skill_is_reported_alone(ctx: ToolContext, root: Path, te
     assert reason in why
     with pytest.raises(ToolError, match=r"The skill x can't be used: "):
         await load(ctx, skill_tool(found), "x")
+
+
+def skill_with(root: Path, fields: str, body: str = "z") -> Skill:
+    make(root, "x", f"---\nname: x\ndescription: y\n{fields}\n---\n{body}")
+    (skill,) = find_skills([root]).available
+    return skill
+
+
+def test_optional_fields_are_read_and_unknown_ones_kept(root: Path) -> None:
+    skill = skill_with(
+        root,
+        "license: MIT\ncompatibility: Needs git\nmetadata:\n  author: me\n  version: 1.0\n"
+        "allowed-tools: Bash(git add:*) Read, Bash(git add:*)\nmodel: opus\nhooks:\n  Stop: []",
+    )
+    assert skill == Skill(
+        name="x",
+        description="y",
+        folder=(root / "x").resolve(),
+        license="MIT",
+        compatibility="Needs git",
+        metadata={"author": "me", "version": "1.0"},
+        allowed_tools=("Bash(git add:*)", "Read"),
+        others={"model": "opus", "hooks": "hooks:\n  Stop: []"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        (f"compatibility: {'c' * 501}", "its compatibility is longer than 500 characters, so it is ignored"),
+        ("compatibility: [a]", "its compatibility is no text, so it is ignored"),
+        ("license:\n  a: b", "its license is no text, so it is ignored"),
+        ("metadata: me", "its metadata is no map of texts, so it is ignored"),
+        ("metadata:\n  a: [b]", "its metadata is no map of texts, so it is ignored"),
+        ("metadata:\n  a: *b\n  c: &d e", "its metadata is no map of texts, so it is ignored"),
+        ("allowed-tools:\n  a: b", "its allowed-tools is no text, so it is ignored"),
+    ],
+)
+def test_mistake_in_optional_field_costs_only_it(root: Path, fields: str, warning: str) -> None:
+    skill = skill_with(root, fields)
+    assert skill == Skill(name="x", description="y", folder=(root / "x").resolve(), warnings=(warning,))
+
+
+def test_allowed_tools_may_be_a_list(root: Path) -> None:
+    assert skill_with(root, "allowed-tools:\n  - Read\n  - Bash(a b)").allowed_tools == ("Read", "Bash(a b)")
+    (root / "x" / "SKILL.md").write_text(f"---\nname: x\ndescription: y\ncompatibility: {'c' * 500}\n---\nz")
+    assert len(find_skills([root]).available[0].compatibility) == 500
+
+
+async def test_skill_in_folder_of_other_name_is_used(ctx: ToolContext, root: Path) -> None:
+    make(root, "copied", "---\nname: original\ndescription: y\n---\nz")
+    (skill,) = find_skills([root]).available
+    assert (skill.name, skill.warnings) == ("original", ("its name is original, but the name of its folder differs",))
+    assert (await load(ctx, skill_tool([root]), "original")).text.endswith("z")
+
+
+async def test_allowed_tools_are_shown_and_grant_nothing(ctx: ToolContext, root: Path) -> None:
+    skill_with(root, "allowed-tools: Bash(rm:*) Read\ncompatibility: Needs rm.")
+    tool = skill_tool([root])
+    need = need_of(tool, LoadSkill("x"))
+    assert need.needed == Need(permission="skill", patterns=("x",)).needed
+    assert need.offered == Need(permission="skill", patterns=("x",)).offered
+    assert need.detail == "It expects to use: Bash(rm:*), Read. This allows none of them."
+    output = await load(ctx, tool, "x")
+    assert output.modify is None
+    assert "It needs: Needs rm. It expects to use: Bash(rm:*), Read. That allows none of them.)" in output.text
+
+
+@pytest.mark.parametrize(("body", "is_long"), [("l\n" * 499 + "l", False), ("l\n" * 501, True), ("w" * 20_004, True)])
+async def test_long_text_is_loaded_with_a_note(ctx: ToolContext, root: Path, body: str, is_long: bool) -> None:
+    skill_with(root, "", body)
+    text = (await load(ctx, skill_tool([root]), "x")).text
+    assert text.endswith(f"\n\n{body.strip()}")
+    assert ("Its text is long" in text) == is_long
+
+
+def test_skills_of_a_plugin_bear_its_name(root: Path) -> None:
+    make(root / "own", "x")
+    make(root / "plugin", "x")
+    found = find_skills([root / "own", SkillFolder(root / "plugin", plugin="shop")])
+    assert [skill.name for skill in found.available] == ["shop:x", "x"]
+    assert not found.problems
 
 
 def test_tricks_with_links(tmp_path: Path, root: Path) -> None:
