@@ -214,9 +214,10 @@ class McpServers:
         return tuple(Path(folder).as_uri() for folder in self._folders)
 
     async def ready(self, scope: SourceScope) -> None:
-        """Wait for the required servers, but not long. A checkpoint if there are any."""
+        """Wait for the required servers, but not long. Always a checkpoint."""
         late: list[str] = []
         with trio.move_on_after(self._config.required_wait):
+            await trio.lowlevel.checkpoint()
             for name in self._config.required:
                 late.append(name)
                 await self.wait_settled(name)
