@@ -52,7 +52,7 @@ def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
         yield machine.shell.row(now)
     yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
     for message in machine.outbox.messages:
-        yield f"{_place(message.mode, message.state)} {escape_on_one_line(message.text)}"
+        yield f"{message.when(is_idle=machine.turn_id is None)}: {escape_on_one_line(message.text)}"
     if machine.picker is not None:
         yield from machine.picker.rows(room)
     else:
@@ -65,15 +65,7 @@ def _command_rows(machine: ChatMachine) -> Iterator[str]:
     for command in commands[:_MAX_COMMANDS]:
         yield f"  /{command.name} {command.usage}".rstrip() + f"  {command.summary}"
     if len(commands) > _MAX_COMMANDS:
-        yield f"  +{len(commands) - _MAX_COMMANDS} more"
-
-
-def _place(mode: str, state: str) -> str:
-    if state == "unsent":
-        return "not sent:"
-    if state == "sending":
-        return "sending:"
-    return "before the next step:" if mode == "steer" else "after this turn:"
+        yield f"  +{len(commands) - _MAX_COMMANDS} more (Tab: choose)"
 
 
 def _composer_rows(machine: ChatMachine, width: int, most: int) -> tuple[list[str], int, int]:

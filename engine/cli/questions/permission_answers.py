@@ -91,6 +91,11 @@ def _of_kind(kind: ChoiceKind, view: PermissionView, choices: tuple[AnswerChoice
     return AskAgain("No other question asks for the same." if kind == "same" else "This can be allowed only once.")
 
 
+def is_feedback(outcome: PermissionOutcome) -> bool:
+    """Return whether it refuses with words for the model."""
+    return isinstance(outcome, Reply) and isinstance(outcome.answer, Reject) and bool(outcome.answer.feedback)
+
+
 def outcome_of(choice: AnswerChoice) -> PermissionOutcome:
     """Return what a choice does."""
     match choice.kind:

@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from engine.cli.questions.answer_guard import AnswerGuard
-from engine.cli.questions.permission_answers import PermissionOutcome, outcome_of
+from engine.cli.questions.permission_answers import PermissionOutcome, ShowDetails, outcome_of
 from engine.cli.questions.permission_view import PermissionView
 
 TAB: Final = "\t"
@@ -87,8 +87,11 @@ class QuestionKeys:
         choice = choices.get(keys) or choices.get(keys.lower())
         if choice is not None:
             self._pending = ""
-            self.guard.note_answer(now)
-            return outcome_of(choice)
+            outcome = outcome_of(choice)
+            # Whoever reads the details answers next.
+            if not isinstance(outcome, ShowDetails):
+                self.guard.note_answer(now)
+            return outcome
         if any(key.startswith(keys.lower()) for key in choices):
             self._pending = keys
             return Pending(keys)

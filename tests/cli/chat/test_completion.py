@@ -93,12 +93,23 @@ def test_late_candidates_change_nothing() -> None:
 
 def test_commands_are_completed_as_far_as_they_agree() -> None:
     chat = Chat()
-    chat.type("/re")
+    chat.type("/q")
     chat.press("tab")
-    assert chat.machine.composer.text == "/re"
-    chat.type("n")
+    assert chat.machine.composer.text == "/qu"
+    chat.type("i")
     chat.press("tab")
-    assert chat.machine.composer.text == "/rename "
+    assert chat.machine.composer.text == "/quit "
+
+
+@pytest.mark.parametrize("typed", ["/", "/co"])
+def test_commands_that_agree_no_further_are_listed(typed: str) -> None:
+    chat = Chat()
+    chat.type(typed)
+    chat.press("tab")
+    assert chat.machine.picker is not None
+    chat.type("fills the model")
+    chat.press("enter")
+    assert chat.machine.composer.text == "/context "
 
 
 def test_names_come_before_letters_in_between() -> None:

@@ -2,13 +2,16 @@
 
 import pytest
 
+from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.outbox import OutgoingMessage
 from engine.cli.chat.machine.slash_commands import SlashCommand
 from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
-from engine.core.ids import CallId, TurnId
+from engine.core.ids import CallId, InputId, TurnId
 from engine.core.messages import Settlement
 from tests.cli.chat.chat_machine import Chat
+from tests.cli.questions.questions import permission_asked
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "ctrl+enter"])
@@ -137,6 +140,39 @@ def test_interrupt_keeps_the_draft_in_the_history() -> None:
     assert chat.take() == []
     chat.press("ctrl+c")
     assert chat.take() == [do.Leave()]
+
+
+def test_up_after_an_interrupt_is_the_draft_not_the_queue() -> None:
+    chat = Chat()
+    chat.machine.outbox.add(OutgoingMessage(InputId("i"), "queued", "queue", "waiting"))
+    chat.type("draft")
+    chat.press("ctrl+c", "up")
+    assert (chat.take(), chat.machine.composer.text) == ([], "draft")
+    chat.press("ctrl+u", "up")
+    assert chat.take() == [do.TakeBack(InputId("i"))]
+
+
+def test_messages_that_wait_for_no_turn_say_what_sends_them() -> None:
+    chat = Chat()
+    chat.machine.outbox.add(OutgoingMessage(InputId("i"), "more", "steer", "waiting"))
+    assert "waits (Enter: send): more" in draw(chat.machine, Size(80, 24), 0.0).rows
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn_1")))
+    assert "before the next step: more" in draw(chat.machine, Size(80, 24), 0.0).rows
+
+
+@pytest.mark.parametrize("word", ["y", "no"])
+def test_answer_in_the_message_needs_a_second_enter(word: str) -> None:
+    chat = Chat()
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn_1")))
+    chat.type("a")
+    chat.event(permission_asked())
+    chat.press("backspace")
+    chat.type(word)
+    chat.press("enter")
+    assert chat.take() == []
+    assert chat.machine.notice.startswith("A question waits: Tab")
+    chat.press("enter")
+    assert [type(effect) for effect in chat.take()] == [do.SendSteer]
 
 
 def test_two_escapes_rewind() -> None:

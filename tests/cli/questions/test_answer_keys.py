@@ -76,6 +76,14 @@ def test_tab_answers_beside_a_draft() -> None:
     assert press(keys, "y") == [Typed("y")]
 
 
+def test_details_leave_the_answer_to_the_next_key() -> None:
+    keys = painted(ONE)
+    assert press(keys, "dy") == [ShowDetails(), Reply(Once())]
+    keys = painted(ONE)
+    keys.paste("text", LATER)
+    assert press(keys, "\tdy") == [Focused(is_focused=True), ShowDetails(), Reply(Once())]
+
+
 def test_pasted_text_never_answers() -> None:
     keys = painted(ONE)
     assert keys.paste("y", LATER) == Typed("y")

@@ -69,15 +69,8 @@ class ChatMachine(ChatContents):
         outcome = None if line.startswith("!") else self.questions.choose_line(line, now)
         if outcome is not None:
             return list(self._dialogs.answer(outcome))
-        draft = self.composer.text
-        if is_command_line(line):
-            self.composer.replace(line)
-            effects = list(self._actions.enter(now))
-            # A command that is unknown, or that has to wait, can't be edited here: it is not kept.
-            if self.composer.is_empty or is_command_line(self.composer.text):
-                self.composer.replace(draft)
-            return effects
         if line.strip():
+            draft = self.composer.text
             self.composer.replace(line if self.composer.is_empty else f"{draft}\n{line}")
         return list(self._actions.enter(now))
 

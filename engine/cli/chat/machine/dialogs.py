@@ -17,6 +17,8 @@ from engine.cli.questions.question_keys import Typed
 
 # The picker of the history puts its choice into the composer.
 HISTORY: Final = "history"
+# So does that of the commands.
+COMMANDS: Final = "commands"
 # That of a completion, in the place of what was typed.
 _COMPLETION: Final = "completion"
 _LEAVE: Final = "leave"
@@ -45,6 +47,8 @@ class Dialogs:
                 self._chat.picker = None
                 if picker.request.command == HISTORY:
                     self._chat.composer.replace(value)
+                elif picker.request.command == COMMANDS:
+                    self._chat.composer.replace(f"/{value} ")
                 elif picker.request.command == _LEAVE:
                     yield from [do.Leave()] if value == _LEAVE else []
                 elif picker.request.command == _COMPLETION:

@@ -11,7 +11,7 @@ from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.completion import common_prefix, completion_at
-from engine.cli.chat.machine.dialogs import HISTORY, Dialogs
+from engine.cli.chat.machine.dialogs import COMMANDS, HISTORY, Dialogs
 from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.pasted_path import pasted_image
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
@@ -39,6 +39,8 @@ class KeyActions:
     _dialogs: Dialogs
     _rewind_before: float = attrs.field(default=float("-inf"), init=False)
     _first_key: str = attrs.field(default="", init=False)
+    # Ctrl-C has moved the draft into the history: the next Up brings it back.
+    _is_put_away: bool = attrs.field(default=False, init=False)
     leave_before: float = attrs.field(default=float("-inf"), init=False)
     _commands: dict[str, Callable[[str], Iterator[do.Effect]]] = attrs.field(init=False)
     _handlers: dict[str, Callable[[float], Iterator[do.Effect]]] = attrs.field(init=False)
@@ -106,6 +108,7 @@ class KeyActions:
         elif chat.composer.text.startswith("!"):
             yield from self._shell(shell_command(chat.composer.text))
         elif not chat.composer.is_empty:
+            self._is_put_away = False
             chat.notice = self._sender.warning(chat.composer.text)
             if not chat.notice:
                 yield self._sender.send(chat.composer.take())
@@ -124,7 +127,8 @@ class KeyActions:
     def _up(self, now: float) -> Iterator[do.Effect]:
         del now
         waiting = self._chat.outbox.last_waiting()
-        if self._chat.composer.buffer.text == "" and waiting is not None:
+        is_put_away, self._is_put_away = self._is_put_away, False
+        if self._chat.composer.buffer.text == "" and waiting is not None and not is_put_away:
             yield from self._sender.take_back(waiting)
         else:
             self._chat.composer.perform("up")
@@ -218,6 +222,7 @@ class KeyActions:
                 yield from self._cancel()
         elif chat.composer.buffer.text:
             chat.composer.take()
+            self._is_put_away = True
             chat.notice = "Up brings the draft back"
         elif now < self.leave_before:
             yield from self._dialogs.leave()
@@ -275,7 +280,12 @@ class KeyActions:
         if len(commands) == 1:
             chat.composer.replace(f"/{commands[0].name} ")
         elif commands:
-            chat.composer.replace(f"/{common_prefix([command.name for command in commands])}")
+            start = f"/{common_prefix([command.name for command in commands])}"
+            if start != chat.composer.text:
+                chat.composer.replace(start)
+            else:
+                items = tuple(PickerItem(each.name, f"/{each.name}  {each.summary}") for each in commands)
+                yield from self._dialogs.open_picker(PickerRequest(COMMANDS, "Command", items))
         elif request is not None:
             yield do.Complete(request)
         else:

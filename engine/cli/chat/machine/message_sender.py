@@ -11,7 +11,10 @@ from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents
 from engine.cli.chat.machine.outbox import OutgoingMessage
 from engine.cli.chat.machine.status_facts import prompt_cost
+from engine.cli.questions.permission_answers import Reply, is_feedback, parse_answer
+from engine.cli.questions.permission_view import PermissionView
 from engine.cli.terminal.terminal_text import one_line
+from engine.core.events import PermissionAsked
 from engine.core.ids import InputId
 
 
@@ -27,6 +30,9 @@ class MessageSender:
         """Return why a prompt is not sent before it is confirmed, the first time it is asked about; else nothing."""
         facts = self._chat.facts
         confirmed, self._warned_of = self._warned_of, ""
+        if confirmed != text and self._is_answer(text):
+            self._warned_of = text
+            return "A question waits: Tab, then the key, answers it. Enter again sends this as a message"
         most = facts.setup.warn_cost
         if self._chat.turn_id is not None or most is None or confirmed == text:
             return ""
@@ -35,6 +41,14 @@ class MessageSender:
             return ""
         self._warned_of = text
         return f"This would cost at least ${cost:.2f} (chat.warn_cost is ${most:g}). Enter again sends it"
+
+    def _is_answer(self, text: str) -> bool:
+        """Return whether *text* would answer the question that is shown, where keys are seen."""
+        request = self._chat.questions.current
+        if self._chat.is_accessible or not isinstance(request, PermissionAsked):
+            return False
+        outcome = parse_answer(text, PermissionView.of(request))
+        return isinstance(outcome, Reply) and not is_feedback(outcome)
 
     def send(self, text: str) -> do.Effect:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
@@ -72,7 +86,11 @@ class MessageSender:
         waiting = [message for message in self._chat.outbox.messages if message.state != "sending"]
         word, _, number = argument.partition(" ")
         if not word:
-            lines = (f"  {at}  {_place(each)}: {one_line(each.text, 200)}" for at, each in enumerate(waiting, 1))
+            is_idle = self._chat.turn_id is None
+            lines = (
+                f"  {at}  {each.when(is_idle=is_idle)}: {one_line(each.text, 200)}"
+                for at, each in enumerate(waiting, 1)
+            )
             yield do.Print(tuple(lines) or ("No messages wait.",))
             return
         at = int(number) if number.isascii() and number.isdigit() else 0
@@ -119,10 +137,3 @@ class MessageSender:
         if message is None:
             return
         composer.replace(message.text if composer.is_empty else f"{message.text}\n{composer.buffer.text}")
-
-
-def _place(message: OutgoingMessage) -> str:
-    """Return when a message is delivered."""
-    if message.state == "unsent":
-        return "not sent"
-    return "before the next step" if message.mode == "steer" else "after this turn"

@@ -51,6 +51,14 @@ class OutgoingMessage:
     is_own: bool = True
     parts: tuple[PromptPart, ...] = ()
 
+    def when(self, *, is_idle: bool) -> str:
+        """Return when the model reads it; *is_idle*: no turn runs."""
+        if self.state != "waiting":
+            return "not sent" if self.state == "unsent" else "sending"
+        if is_idle:
+            return "waits (Enter: send)"
+        return "before the next step" if self.mode == "steer" else "after this turn"
+
 
 @attrs.define(eq=False)
 class Outbox:

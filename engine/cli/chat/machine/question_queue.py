@@ -25,7 +25,6 @@ from engine.cli.turn.question_prompts import parse_choices, recovery_question, s
 from engine.core import events as ev
 from engine.core.ids import CallId, RequestId, SessionId
 from engine.journal.state import OpenQuestion
-from engine.session.answer_types import Reject
 
 _RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {"w": "wait", "wait": "wait", "s": "stop", "stop": "stop"}
 
@@ -200,8 +199,7 @@ class QuestionQueue:
             return None
         view = self._of_request(request)
         outcome = pa.parse_answer(text, view, same=self._same(view), is_numbered=True)
-        is_feedback = isinstance(outcome, pa.Reply) and isinstance(outcome.answer, Reject) and outcome.answer.feedback
-        return None if is_feedback else self._outcome(request, view, outcome)
+        return None if pa.is_feedback(outcome) else self._outcome(request, view, outcome)
 
     def answer_in_words(self, line: str) -> QuestionOutcome:
         """Answer the question with a text."""
