@@ -19,7 +19,9 @@ from engine.cli.terminal.terminal_text import escape_on_one_line
 
 _PROMPT: Final = "> "
 _NORMAL_PROMPT: Final = ": "  # of vi
-_MIN_ROWS: Final = 4
+# In a smaller window, the rows of the region would be all that is seen.
+_MIN_COLUMNS: Final = 40
+_MIN_ROWS: Final = 8
 _MAX_COMMANDS: Final = 8
 
 
@@ -30,15 +32,24 @@ class Size:
     columns: int
     rows: int
 
+    @property
+    def is_small(self) -> bool:
+        """Whether a live region has no room."""
+        return self.columns < _MIN_COLUMNS or self.rows < _MIN_ROWS
+
 
 def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
-    """Return the live region; *now* is in seconds since the epoch. It takes at most half of the rows."""
+    """Return the live region; *now* is in seconds since the epoch. It takes at most half of the rows.
+
+    In a small window it is the prompt with what waits, and the last remark; everything else comes as finished lines only.
+    """
     width = max(4, size.columns - 1)
-    most = max(_MIN_ROWS, size.rows // 2)
     composer, row, column = _composer_rows(machine, width, max(1, size.rows * 2 // 5))
-    status = [status_line(machine, now, width)]
-    room = max(0, most - len(composer) - len(status))
-    above = [fit(line, width) for line in _above(machine, now, room)]
+    has_status = not size.is_small or bool(machine.notice)
+    status = [status_line(machine, now, width)] if has_status else []
+    room = max(0, size.rows // 2 - len(composer) - len(status))
+    rows = _waiting(machine, room) if size.is_small else _above(machine, now, room)
+    above = [fit(line, width) for line in rows]
     # What is nearest to the composer counts most.
     above = above[len(above) - min(room, len(above)) :]
     return RegionFrame((*above, *composer, *status), len(above) + row, column)
@@ -50,13 +61,18 @@ def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
     yield from machine.sub_agents.rows(now)
     if machine.shell is not None and machine.has_running_shell:
         yield machine.shell.row(now)
+    yield from _waiting(machine, room)
+    if machine.picker is None:
+        yield from _command_rows(machine)
+
+
+def _waiting(machine: ChatMachine, room: int) -> Iterator[str]:
+    """Yield what waits for the user or for the session."""
     yield from machine.questions.choice_rows(has_draft=bool(machine.composer.buffer.text))
     for message in machine.outbox.messages:
         yield f"{message.when(is_idle=machine.turn_id is None)}: {escape_on_one_line(message.text)}"
     if machine.picker is not None:
         yield from machine.picker.rows(room)
-    else:
-        yield from _command_rows(machine)
 
 
 def _command_rows(machine: ChatMachine) -> Iterator[str]:

@@ -67,6 +67,16 @@ class MarkdownView:
     _is_whole: bool | None = attrs.field(default=None, init=False)
     _table: list[str] = attrs.field(factory=list[str], init=False)
     _layout: TableLayout | None = attrs.field(default=None, init=False)
+    # The width from the next line on; a line of which rows were returned is wrapped to its end as it was begun.
+    _next_width: int = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._next_width = self.width
+
+    def resize(self, width: int) -> None:
+        """Use another width for what has not been returned; a line that has begun to be, goes on as it was."""
+        self._next_width = width
+        self._use_next_width()
 
     def feed(self, text: str) -> list[Line]:
         """Add *text*; return the lines that it finishes."""
@@ -99,6 +109,10 @@ class MarkdownView:
         return self._prose(text)[self._rows_returned :]
 
     # -- lines --------------------------------------------------------------------------------
+
+    def _use_next_width(self) -> None:
+        if not self._rows_returned and self.width != self._next_width:
+            self.width, self._next_look = self._next_width, 0
 
     def _append(self, text: str) -> None:
         if text:
@@ -140,6 +154,7 @@ class MarkdownView:
         lines = [] if self._is_table_row(text) else list(self._end_table())
         lines += list(self._whole_line(text))[rows_returned:]
         self._continued = None
+        self._use_next_width()
         return lines
 
     def _end_piece(self) -> list[Line]:
@@ -149,6 +164,7 @@ class MarkdownView:
         lines = [*self._end_table(), *list(self._whole_line(text))[self._rows_returned :]]
         self._rows_returned = 0
         self._continued = rest
+        self._use_next_width()
         return lines
 
     def _settled_rows(self) -> list[Line]:

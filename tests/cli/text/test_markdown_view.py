@@ -178,3 +178,24 @@ def test_open_emphasis_holds_its_row() -> None:
     lines = view.feed("** the screen")
     assert lines == []  # they come with the next newline, or with more words
     assert view.finish()[0][-1].style == Style.STRONG
+
+
+def resized(first: str, rest: str) -> list[str]:
+    """The rows of a text, of which *rest* comes after the window has become 20 columns wide."""
+    view = MarkdownView(40)
+    lines = view.feed(first)
+    view.resize(20)
+    return [plain_text(line) for line in (*lines, *view.feed(rest), *view.finish())]
+
+
+def test_new_width_reaches_the_next_line() -> None:
+    assert resized("one\n", "many words that are wrapped") == ["one", "many words that are", "wrapped"]
+
+
+def test_new_width_reaches_a_line_not_shown() -> None:
+    assert resized("many words", " that are wrapped") == ["many words that are", "wrapped"]
+
+
+def test_line_keeps_the_width_of_its_first_rows() -> None:
+    rows = resized("word " * 12, "word " * 8 + "\n" + "word " * 8)
+    assert rows == ["word word word word word word word word"] * 2 + ["word word word word"] * 3

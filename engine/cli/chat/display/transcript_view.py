@@ -91,6 +91,7 @@ class TranscriptView:
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""
         self.width = self._renderer.width = width
+        self._text.resize(width - 1)
 
     def feed(self, event: ev.Durable | ev.Live) -> list[str]:
         """Return the lines that *event* finishes."""
