@@ -84,6 +84,9 @@ _WORDS: Final[Mapping[str, str]] = {
     "size": "TOKENS tokens do not fit",
     "start": "start the server",
     "double": "MORE",
+    "local_run": "engine run --model local:FILE.gguf TASK",
+    "fork_run": 'engine run --resume SESSION --fork "TASK"',
+    "unsaved_run": 'engine run --ephemeral "TASK"',
     **dict.fromkeys(("nearest", "status", "origin", "date", "after", "window", "need"), ""),
 }
 

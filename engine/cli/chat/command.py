@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, cast
 
 import attrs
@@ -21,11 +21,13 @@ from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.problems.raised import lines_of_error
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.signals import termination_signals
-from engine.core.errors import ConfigError, EngineError, MissingKey, SessionElsewhere
+from engine.core.errors import ConfigError, EngineError
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
@@ -39,10 +41,6 @@ from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 
 VARIABLE: Final = "ENGINE_ACCESSIBLE"
-_HINTS: Final[Mapping[type[EngineError], str]] = {
-    MissingKey: "Next: engine models",
-    SessionElsewhere: "Next: engine chat --continue --fork",
-}
 
 
 @attrs.frozen(kw_only=True)
@@ -67,15 +65,21 @@ class ChatOptions:
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
+    around = Surroundings(env=os.environ, command="chat")
 
     def run() -> int:
+        nonlocal around
         options = parse(arguments)
+        around = attrs.evolve(around, config=options.choice.model.config, place=options.place)
         _check_terminal(options)
         hide_own_secrets(secrets_of(options.choice.model.config))
         become_subreaper()
         return trio.run(_run, options, _tools(options))
 
-    return run_command("chat", run, hints=_HINTS)
+    def explain(error: EngineError) -> Sequence[str]:
+        return lines_of_error(error, around)
+
+    return run_command("chat", run, explain=explain)
 
 
 def parse(arguments: list[str]) -> ChatOptions:
@@ -170,7 +174,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                 ) as eng:
                     session = await open_session(eng, row, choice, models)
                     chats = LocalChats(eng, store, terminal, _setup(options, models))
-                    code = await chats.run(session, signals)
+                    code = await chats.run(session, signals, is_new=row is None)
         if is_subreaper():
             await end_adopted(GRACE)
         return code

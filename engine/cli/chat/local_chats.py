@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
 
@@ -64,8 +65,11 @@ class LocalChats:
     _terminal: RawTerminal | None
     _setup: ChatSetup
 
-    async def run(self, session: Session, signals: AsyncIterator[int]) -> int:
-        """Chat, with *session* first; return the exit code. Always a checkpoint. Raises `EngineError`."""
+    async def run(self, session: Session, signals: AsyncIterator[int], *, is_new: bool) -> int:
+        """Chat, with *session* first; return the exit code. Always a checkpoint. Raises `EngineError`.
+
+        A session that was made for the chat, and in which nothing was said, is removed.
+        """
         while True:
             driver = self._driver(session)
             await driver.load_drafts()
@@ -76,11 +80,17 @@ class LocalChats:
             if self._setup.is_saved and session.state.turns:
                 self._print_next(session)
             if driver.change is None:
+                if is_new:
+                    await self._remove_unused(session)
                 return code
             try:
-                session = await self._change(session, driver.change)
+                following = await self._change(session, driver.change)
             except EngineError as error:
                 print_error(f"engine chat: {escape_control_chars(str(error))}")
+                continue
+            if is_new:
+                await self._remove_unused(session)
+            session, is_new = following, driver.change.kind == "new"
 
     def _driver(self, session: Session) -> ChatDriver:
         client = LocalClient(self._engine, session, self._setup.config)
@@ -119,6 +129,16 @@ class LocalChats:
         # Another program may open it from now on.
         await self._engine.close_session(session.id)
         return following
+
+    async def _remove_unused(self, session: Session) -> None:
+        """Remove a session in which nothing was said. A checkpoint if it is one."""
+        state = session.state
+        if state.turns or state.turn or state.transcript or state.inbox or state.titled_by == "user":
+            return
+        # A list that has one session too many is no reason to end with an error.
+        with suppress(EngineError):
+            await self._engine.close_session(session.id)
+            await self._store.delete(session.id)
 
     def _print_next(self, session: Session) -> None:
         """Tell how to continue."""

@@ -78,7 +78,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     symbols = ASCII if is_accessible else symbols_for(output.encoding)
     # The keys of a server are not here.
     env: Mapping[str, str] = {} if source.is_remote else os.environ
-    around = Surroundings(env=env, config=source.config, again=AGAIN)
+    around = Surroundings(env=env, config=source.config, command="chat", again=AGAIN)
     chat = source.config.chat
     painter = Painter(output.palette.is_on, THEMES[chat.theme])
     view = TranscriptView(painter, symbols, output.width, is_accessible, around)

@@ -200,6 +200,8 @@ class SessionCommands(StateCommands):
     async def _resume(self, argument: str) -> CommandResult:
         if argument:
             row = await resolve_session(self._store, argument, self._session.state.context.cwd)
+            if row.id == self._session.id:
+                return printed("This is that session.")
             return CommandResult(change=NextSession("open", row.id))
         cwd = self._session.state.context.cwd
         rows = await self._store.list_sessions(SessionQuery(limit=_MAX_SESSIONS))

@@ -202,8 +202,16 @@ FACTS: Final[Mapping[str, Fact]] = {
     "place": lambda _, around: around.place,
     # how to continue
     "again": lambda _, around: around.again,
+    "local_run": lambda _, around: _command(around, "--model local:FILE.gguf", "TASK"),
+    "fork_run": lambda failure, around: _command(around, f"--resume {failure.session} --fork"),
+    "unsaved_run": lambda _, around: _command(around, "--ephemeral"),
     "run": lambda _, around: around.again if around.again.startswith("engine run") else "",
 }
+
+
+def _command(around: Surroundings, flags: str, task: str = '"TASK"') -> str:
+    """Return the command that failed, with other flags."""
+    return f"engine chat {flags}" if around.command == "chat" else f"engine run {flags} {task}"
 
 
 def in_minutes(seconds: float) -> str:

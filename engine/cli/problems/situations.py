@@ -93,15 +93,13 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     # -- before a turn
     "no_key": Situation(
         "No API key for {host}",
-        ("export {variable}=KEY", "engine auth add {name}", "engine run --model local:FILE.gguf TASK"),
+        ("export {variable}=KEY", "engine auth add {name}", "{local_run}"),
     ),
     "session_busy": Situation(
         "Session {session} is open in process {process}",
-        ("engine attach {session}", 'engine run --resume {session} --fork "TASK"'),
+        ("engine attach {session}", "{fork_run}"),
     ),
     # -- after a turn
-    "not_durable": Situation("Cannot save the session at {place}", ("engine doctor", 'engine run --ephemeral "TASK"')),
-    "disk_full": Situation(
-        "Cannot save the session: disk full at {place}", ("free some space", 'engine run --ephemeral "TASK"')
-    ),
+    "not_durable": Situation("Cannot save the session at {place}", ("engine doctor", "{unsaved_run}")),
+    "disk_full": Situation("Cannot save the session: disk full at {place}", ("free some space", "{unsaved_run}")),
 }

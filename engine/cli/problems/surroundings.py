@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import attrs
 
@@ -42,6 +42,7 @@ class Surroundings:
         place: where sessions are saved.
         is_saved: sessions are saved at all.
         limits: those of the task.
+        command: the command that advice is about.
         again: what continues the session: a command, or what to do in a chat.
     """
 
@@ -51,6 +52,7 @@ class Surroundings:
     place: str = ""
     is_saved: bool = True
     limits: Limits = Limits()
+    command: Literal["run", "chat"] = "run"
     again: str = "engine run --continue"
 
     def host(self, name: str) -> Host | None:

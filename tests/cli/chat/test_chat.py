@@ -1,11 +1,12 @@
 """`engine chat` as a process on a terminal."""
 
+import json
 import signal
 
 import pytest
 
 from tests.cli.chat.emulators import Pyte, shows, wait_for
-from tests.cli.conftest import Start
+from tests.cli.conftest import Quick, Start
 
 pytestmark = pytest.mark.slow
 
@@ -72,3 +73,26 @@ def test_signal_settles_the_turn(engine: Start) -> None:
         assert chat.wait() == 143
         assert "Cancelled" in chat.output
         assert chat.output.count("\x1b[?2004h") == chat.output.count("\x1b[?2004l")
+
+
+def test_session_without_a_message_is_not_kept(engine: Start, quick: Quick) -> None:
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Ready")
+        for line, comes in (("/new", "(/help)"), ("chat", "Done in"), ("/new", "(/help)")):
+            before = len(chat.output)
+            chat.type(f"{line}\r")
+            chat.read_until(comes, after=before)
+            chat.read_until("Ready", after=before)
+        chat.type("\x04")
+        assert chat.wait() == 0
+    ended = quick("sessions", "list", "--all", "--json")
+    assert [session["turns"] for session in json.loads(ended.stdout)] == [1]
+
+
+def test_missing_key_has_the_words_of_a_run(engine: Start) -> None:
+    chat = engine("chat", terminal=True, ANTHROPIC_API_KEY="")
+    assert chat.wait() == 6
+    assert chat.output.replace("\r\n", "\n").endswith(
+        "engine chat: No API key for Anthropic\nNext: export ANTHROPIC_API_KEY=KEY\n"
+        "or: engine auth add anthropic\nor: engine chat --model local:FILE.gguf\n"
+    )
