@@ -213,6 +213,7 @@ class EngineChanges:
         rewound = await session.files.rewind(params.turn_id, scope=params.scope, force=params.force)
         return an.UndoResult(
             turn_id=rewound.turns[-1],
+            turns=rewound.turns,
             inputs=rewound.inputs,
             files=rewound.files,
             left=rewound.left,

@@ -21,7 +21,7 @@ from engine.core.snapshot_types import Change, Put, TreeEntry
 from engine.core.threads import to_thread
 from engine.journal.fold import fold
 from engine.journal.state import SessionState
-from engine.session.undo import NO_CALL, BeforeTurn, FileDiff, Redone, UndoHistory, Undone
+from engine.session.undo import NO_CALL, BeforeTurn, FileDiff, Redone, UndoHistory, Undone, name_some
 from engine.snapshots.turn_history import PastTurn, TurnHistory, UndoneTurnRecord
 from engine.snapshots.undo_plan import UndoPlan, inputs_by_turn, plan_undo
 
@@ -30,6 +30,7 @@ RewindScope: TypeAlias = Literal["both", "conversation", "files"]
 # Turns whose files are compared for a list of all: each comparison takes some milliseconds.
 _MOST_COMPARED: Final = 50
 _NOTHING_TO_REDO: Final = "there is no turn to redo: none was undone, or a new prompt came after that"
+_UNSURE: Final = "changed while commands of these turns ran, perhaps by another program: {}"
 _NO_FILES: Final = "these turns changed no file that a snapshot holds"
 
 
@@ -194,12 +195,15 @@ class RewindHistory:
             undone.append(one)
             # Snapshots of an earlier attempt are about the turn that comes first.
             seen = attrs.evolve(seen, saved=())
+        # One line for all turns: nearly every file that a command has changed is among them.
+        unsure = sorted(_unique(one.unsure for one in undone))
+        summary = (_UNSURE.format(name_some(unsure)),) if unsure else ()
         return Rewound(
             turns=tuple(one.turn_id for one in undone),
             inputs=undone[-1].inputs,
             files=_files_of(undone),
             left=_unique(one.left for one in undone),
-            remarks=_unique((one.note, *one.remarks) for one in undone),
+            remarks=(*_unique((one.note, *one.remarks) for one in undone), *summary),
         )
 
     async def _rewind_files(self, seen: TurnHistory, turns: Sequence[PastTurn], *, force: bool) -> Rewound:

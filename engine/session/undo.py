@@ -69,6 +69,7 @@ class Undone:
         left: what has changed, too, but is not in snapshots: too large, say.
         note: why no file was put back, where that was not possible and `force` said to go on.
         remarks: what else is to be known of the files: that only some of them were noted, say.
+        unsure: those of the files that changed while a command ran, perhaps by another program.
     """
 
     turn_id: TurnId
@@ -77,6 +78,7 @@ class Undone:
     left: tuple[str, ...] = ()
     note: str = ""
     remarks: tuple[str, ...] = ()
+    unsure: tuple[str, ...] = ()
 
     @property
     def prompt(self) -> str:
@@ -195,6 +197,10 @@ class UndoHistory:
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
         remarks += self._remarks(plan, changed, force=force)
+        unsure = sorted({*(put.path for put in plan.puts), *plan.settled} & changed.during.keys())
+        if unsure and rewind is None:
+            calls = [call for path in unsure for call in changed.during[path]]
+            remarks.append(_DURING.format(_names_of(calls), self._some(unsure)))
         # Files that an earlier attempt has restored before it was cut off are a part of this undo.
         earlier = await snapshots.differing(turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
@@ -208,7 +214,12 @@ class UndoHistory:
             self.append_undone(turn, before, files, rewind=rewind)
         await self.flush()
         return Undone(
-            turn_id=turn.turn_id, inputs=inputs, files=files, left=self.shown(plan.left), remarks=tuple(remarks)
+            turn_id=turn.turn_id,
+            inputs=inputs,
+            files=files,
+            left=self.shown(plan.left),
+            remarks=tuple(remarks),
+            unsure=self.shown(unsure),
         )
 
     async def diff(self, turn_id: str | None) -> tuple[FileDiff, ...]:
@@ -401,20 +412,21 @@ class UndoHistory:
         ):
             if paths and not force:
                 remarks.append(text.format(self._some(paths)))
-        if during := sorted({*(put.path for put in plan.puts), *plan.settled} & changed.during.keys()):
-            calls = [call for path in during for call in changed.during[path]]
-            remarks.append(_DURING.format(_names_of(calls), self._some(during)))
         return remarks
 
     def _some(self, paths: Sequence[str]) -> str:
-        """Return the first of them, and how many more there are."""
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
-        return ", ".join(self.shown(paths[:_NAMED])) + more
+        return name_some(self.shown(paths))
 
     def shown(self, paths: Iterable[str]) -> tuple[str, ...]:
         """Return *paths* relative to the working directory."""
         folder = os.path.realpath(self.cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
+
+
+def name_some(paths: Sequence[str]) -> str:
+    """Return the first of *paths*, and how many more there are."""
+    more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+    return ", ".join(paths[:_NAMED]) + more
 
 
 def _names_of(calls: Collection[PastCall]) -> str:

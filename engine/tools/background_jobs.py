@@ -24,6 +24,7 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import ToolError
 from engine.core.exception_groups import describe, public
 from engine.core.threads import check_run, current_token
+from engine.process.procfs import ProcessId
 from engine.process.redact import Mask, secrets_in
 from engine.process.run_tree import FinishedProcess, run_tree
 from engine.process.secret_names import SecretVariables
@@ -106,6 +107,7 @@ class Job:
         launch: how to start it; None: with bash.
         cwd: its working directory.
         marker: marks its processes; unique among all jobs ever.
+        pid: the process that its command began in; None: it has not begun.
         output: its newest output.
         finished: how its processes ended.
         captured: its whole output, once it has ended.
@@ -121,6 +123,7 @@ class Job:
     _tell: Callable[[str], None] = attrs.field(alias="tell")
     _secrets: SecretVariables = attrs.field(default=_BY_NAME, alias="secrets")
     launch: Launch | None = None
+    pid: int | None = attrs.field(default=None, init=False)
     output: Recent = attrs.field(factory=lambda: Recent(RECENT_BYTES), init=False)
     finished: FinishedProcess | None = attrs.field(default=None, init=False)
     captured: CapturedOutput | None = attrs.field(default=None, init=False)
@@ -212,6 +215,9 @@ class Job:
         # Output is masked before anything sees it: the model, the host, the file.
         mask = Mask(self._take, secrets_in(os.environ, self._secrets))
 
+        def start(process: ProcessId) -> None:
+            self.pid = process.pid
+
         def finish(finished: FinishedProcess) -> None:
             mask.finish()
             self.finished = finished
@@ -229,6 +235,7 @@ class Job:
                     grace=_PROCESS_GRACE,
                     on_output=mask.feed,
                     room=self._writer.room,
+                    on_start=start,
                     on_finish=finish,
                 )
                 nursery.cancel_scope.cancel(reason="the command has ended")

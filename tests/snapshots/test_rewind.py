@@ -60,6 +60,10 @@ async def test_rewind_and_redo_take_all_turns(repository: Project) -> None:
         after = texts(host.root)
         rewound = await host.session.files.rewind(point)
         assert (rewound.prompt, rewound.files, len(rewound.turns)) == ("two", ("a.txt", "b.txt"), 2)
+        # Both turns ran commands, of whose files nobody knows for sure who changed them: one line says so.
+        assert rewound.remarks == (
+            "changed while commands of these turns ran, perhaps by another program: a.txt, b.txt",
+        )
         assert (texts(host.root), prompts(host)) == (before, ["one"])
         assert (await host.session.files.redo()).files == ("a.txt", "b.txt")
         assert (texts(host.root), prompts(host)) == (after, ["one", "two", "three"])

@@ -31,8 +31,9 @@ _REVIEW: Final = (
 _BUG: Final = (
     "A report needs: what you did, what you expected, and what happened.",
     "Write the facts about this machine, without keys: engine doctor --bundle",
-    "The session can be added, once you have reviewed it: /export session.html",
 )
+_EXPORT: Final = "The session can be added, once you have reviewed it: /export session.html"
+_EXPORT_THERE: Final = "The session can be added, once you have reviewed it: at the server, engine sessions export ID"
 
 
 @attrs.frozen
@@ -60,15 +61,15 @@ class ProgramCommands:
         return await self._run("permissions", *argument.split())
 
     async def mcp(self, argument: str) -> CommandResult:
-        """List the tools with where they come from. A checkpoint."""
+        """List the MCP servers, with what is known of them. A checkpoint."""
         del argument
-        return await self._run("tools")
+        return await self._run("mcp", "list")
 
     async def bug(self, argument: str) -> CommandResult:
         """Say how to report a problem. A checkpoint."""
         del argument
         await trio.lowlevel.checkpoint()
-        return CommandResult(lines=_BUG)
+        return CommandResult(lines=(*_BUG, _EXPORT if self.store else _EXPORT_THERE))
 
     async def init(self, argument: str) -> CommandResult:
         """Let the model describe the project. A checkpoint."""

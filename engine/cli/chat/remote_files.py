@@ -53,9 +53,10 @@ class RemoteFiles:
         return "".join(file.text or f"{file.path}: not text\n" for file in result.files)
 
     async def summarise(self, turn_id: str) -> str:
-        """Ask for a summary of a turn and all later ones; its end is an event. A checkpoint."""
-        cast("CompactResult", await self._request("compact", since=turn_id))
-        return ""
+        """Summarise a turn and all later ones. A checkpoint; if cancelled, the server goes on."""
+        begun = cast("CompactResult", await self._request("compact", since=turn_id))
+        result = await self._client.session(self._session_id).turn(begun.turn_id).wait()
+        return "" if result.stop_reason == "completed" else result.detail or result.stop_reason
 
     async def _request(self, method: str, **params: object) -> object:
         return await self._client.request(method, session_id=self._session_id, **params)
@@ -64,5 +65,10 @@ class RemoteFiles:
 def _rewound(result: object) -> Rewound:
     undone = cast("an.UndoResult", result)
     return Rewound(
-        turns=(undone.turn_id,), inputs=undone.inputs, files=undone.files, left=undone.left, remarks=undone.remarks
+        # A server of an older version does not name them all.
+        turns=undone.turns or (undone.turn_id,),
+        inputs=undone.inputs,
+        files=undone.files,
+        left=undone.left,
+        remarks=undone.remarks,
     )

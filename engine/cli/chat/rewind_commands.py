@@ -85,7 +85,6 @@ class RewindCommands:
         """Show what would change, and offer the choices."""
         diff = ""
         lines: list[str] = []
-        items: list[PickerItem] = []
         has_files, is_safe = False, True
         try:
             preview = await self._history.preview(point.turn_id)
@@ -98,12 +97,17 @@ class RewindCommands:
             lines += [f"No snapshot, left as it is: {escape_on_one_line(path)}" for path in preview.left]
             lines += [] if has_files else ["No file would change."]
         force, how = ("", "") if is_safe else (" force", ", overwriting what others have changed")
-        if has_files:
-            items.append(PickerItem(f"{point.turn_id} both{force}", f"Restore conversation and files{how}"))
-        items.append(PickerItem(f"{point.turn_id} conversation", "Restore the conversation, leave files as they are"))
-        if has_files:
-            items.append(PickerItem(f"{point.turn_id} files{force}", f"Restore files, keep the conversation{how}"))
-        items.append(PickerItem(f"{point.turn_id} summarise", "Summarise from here, leave files as they are"))
+        both = PickerItem(f"{point.turn_id} both{force}", f"Restore conversation and files{how}")
+        talk = PickerItem(f"{point.turn_id} conversation", "Restore the conversation, leave files as they are")
+        files = PickerItem(f"{point.turn_id} files{force}", f"Restore files, keep the conversation{how}")
+        summary = PickerItem(f"{point.turn_id} summarise", "Summarise from here, leave files as they are")
+        if not has_files:
+            items = [talk, summary]
+        elif is_safe:
+            items = [both, talk, files, summary]
+        else:
+            # An Enter too many chooses the first one, which must not overwrite anything.
+            items = [talk, summary, both, files]
         title = f"Before: {one_line(point.prompt, _MAX_PROMPT)}"
         return CommandResult(diff=diff, lines=tuple(lines), picker=PickerRequest("rewind", title, tuple(items)))
 

@@ -305,7 +305,8 @@ def _price(cost: float) -> str:
 def _job_line(job: Job) -> str:
     rows = job.output.since(max(0, job.output.total - _LAST_LINE)).decode(errors="replace").strip().splitlines()
     last = f"  {one_line(rows[-1], 80)}" if rows else ""
-    return escape_control_chars(f"  {job.name}  {job.state}  {one_line(job.command, 80)}{last}")
+    pid = f"  pid {job.pid}" if job.is_running and job.pid is not None else ""
+    return escape_control_chars(f"  {job.name}  {job.state}{pid}  {one_line(job.command, 80)}{last}")
 
 
 def _agent_label(row: SessionRow) -> str:

@@ -96,9 +96,10 @@ def _limit(value: int) -> str:
 def check_terminal(env: Mapping[str, str]) -> CheckResults:
     """Return what is known of the terminal, without asking it."""
     encoding = locale.getpreferredencoding(do_setlocale=False)
-    if not sys.stderr.isatty():
-        return [CheckResult("terminal", "ok", f"standard error is no terminal; the encoding is {encoding}")]
-    columns, rows = shutil.get_terminal_size()
+    size = _terminal_size()
+    if size is None:
+        return [CheckResult("terminal", "ok", f"there is none; the encoding is {encoding}")]
+    columns, rows = size
     inside = [
         name for name, variable in (("tmux", "TMUX"), ("screen", "STY"), ("ssh", "SSH_CONNECTION")) if env.get(variable)
     ]
@@ -110,6 +111,16 @@ def check_terminal(env: Mapping[str, str]) -> CheckResults:
     if env.get("TERM", "dumb") == "dumb":
         return [CheckResult("terminal", "warn", f"{text}: nothing can be drawn", "export TERM=xterm-256color")]
     return [CheckResult("terminal", "ok", text)]
+
+
+def _terminal_size() -> os.terminal_size | None:
+    """Return the size of the terminal that the process belongs to, wherever its output goes; None: it has none."""
+    try:
+        with open("/dev/tty", "rb", buffering=0) as terminal:  # noqa: PTH123  # no checks of a path
+            size = os.get_terminal_size(terminal.fileno())
+    except OSError:
+        return None
+    return size if size.columns and size.lines else os.terminal_size((80, 24))
 
 
 def check_clipboard(env: Mapping[str, str]) -> CheckResults:

@@ -161,7 +161,8 @@ class UndoResult:
     """What was undone or redone.
 
     Attributes:
-        turn_id: the turn.
+        turn_id: the turn; of several, the oldest.
+        turns: all turns of a rewind, the newest first; empty for an undo or a redo.
         inputs: what the user had said in it, the prompt first; empty for a redo.
         files: the files that were changed, relative to the working directory.
         left: files that have changed, too, but are not in snapshots.
@@ -170,6 +171,7 @@ class UndoResult:
     """
 
     turn_id: TurnId
+    turns: tuple[TurnId, ...] = ()
     inputs: tuple[UserMessage, ...] = ()
     files: tuple[str, ...] = ()
     left: tuple[str, ...] = ()

@@ -59,7 +59,7 @@ COMMANDS: Final = (
     SlashCommand("share", "write the session as a web page; nothing is uploaded", "FILE.html"),
     SlashCommand("init", "have the model write AGENTS.md for this project", "[WISHES]"),
     SlashCommand("review", "have the model review your changes", "[WHAT]"),
-    SlashCommand("mcp", "list the tools, and where they come from"),
+    SlashCommand("mcp", "list the MCP servers, and what is known of them"),
     SlashCommand("config", "show the configuration, or explain a key", "[explain KEY]"),
     SlashCommand("doctor", "examine the installation", "[HOST]"),
     SlashCommand("bug", "say how to report a problem"),

@@ -2579,8 +2579,10 @@ export interface UndoParams {
 
 /** What was undone or redone. */
 export interface UndoResult {
-  /** the turn. */
+  /** the turn; of several, the oldest. */
   turn_id: string;
+  /** all turns of a rewind, the newest first; empty for an undo or a redo. */
+  turns: string[];
   /** what the user had said in it, the prompt first; empty for a redo. */
   inputs: UserMessage[];
   /** the files that were changed, relative to the working directory. */
