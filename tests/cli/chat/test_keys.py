@@ -160,6 +160,14 @@ def test_messages_that_wait_for_no_turn_say_what_sends_them() -> None:
     assert "before the next step: more" in draw(chat.machine, Size(80, 24), 0.0).rows
 
 
+def test_remarks_wrap_at_words() -> None:
+    chat = Chat()
+    effect = chat.machine.note("The last turn did not end by itself: " + "the process ended " * 6)
+    assert isinstance(effect, do.Print)
+    assert [line.split()[-1] for line in effect.lines] == ["the", "ended"]
+    assert max(map(len, effect.lines)) <= 80
+
+
 @pytest.mark.parametrize("word", ["y", "no"])
 def test_answer_in_the_message_needs_a_second_enter(word: str) -> None:
     chat = Chat()

@@ -17,6 +17,7 @@ from engine.cli.text.styled_text import Style, clip_line
 from engine.cli.turn.open_step_events import events_so_far
 from engine.cli.turn.render import Renderer
 from engine.cli.turn.turn_summary import Tally, closing_line
+from engine.compaction.shorten import truncate_middle
 from engine.core import events as ev
 from engine.core.ids import CallId, PartId
 from engine.core.messages import AssistantMessage, Message, ReasoningPart, TextPart, UserMessage
@@ -26,6 +27,10 @@ from engine.tools.tool_text import main_argument
 MAX_RUNNING_ROWS: Final = 5
 # What continues a session after a turn that failed.
 AGAIN: Final = "send a message to continue"
+# Of a message that the user has sent, so many lines of its beginning and its end are shown, and characters of a line.
+_PROMPT_HEAD: Final = 20
+_PROMPT_TAIL: Final = 10
+_MAX_PROMPT_CHARS: Final = 2_000
 _MIN_REASONING_SECONDS: Final = 1.0
 
 _CALL_EVENTS: Final = (ev.CallAnnounced, ev.CallStarted, ev.CallProgress, ev.CallHeartbeat, ev.CallSettled)
@@ -194,8 +199,15 @@ class TranscriptView:
         return lines
 
     def prompt_lines(self, text: str) -> list[str]:
-        """Return the lines of a message that the user has sent."""
-        first, *rest = escape_control_chars(text).split("\n")
+        """Return the lines of a message that the user has sent; of a very long one, its beginning and its end."""
+        note = f"[{self.symbols.cut} {{:,}} more %s, sent but not shown {self.symbols.cut}]"
+        lines: list[str] = []
+        for line in escape_control_chars(text).split("\n"):
+            lines += truncate_middle(line, _MAX_PROMPT_CHARS, note % "characters").split("\n")
+        left_out = len(lines) - _PROMPT_HEAD - _PROMPT_TAIL
+        if left_out > 1:
+            lines[_PROMPT_HEAD:-_PROMPT_TAIL] = [(note % "lines").format(left_out)]
+        first, *rest = lines
         if self.is_accessible:
             return [f"You: {first}", *rest]
         marked = [f"> {first}", *(f"  {line}" for line in rest)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from engine.cli.chat.display.styles import wrap_note
 from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.editor.composer import Composer
 from engine.cli.chat.machine import effects as do
@@ -77,7 +78,7 @@ class ChatContents:
 
     def note(self, text: str) -> do.Effect:
         """Return a remark to print."""
-        return do.Print((self.noted(text),))
+        return do.Print(tuple(wrap_note(self.noted(text), self.view.width)))
 
     def noted(self, text: str) -> str:
         """Return a remark as a line."""

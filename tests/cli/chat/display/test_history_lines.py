@@ -28,5 +28,15 @@ def test_code_whose_beginning_is_left_out_stays_code() -> None:
     assert lines.count("*not emphasis*") == 9
 
 
+def test_long_message_of_the_user_is_shown_in_part() -> None:
+    view = TranscriptView(Painter(is_styled=False), ASCII, 80)
+    lines = view.prompt_lines("\n".join(f"line {number}" for number in range(1, 3_001)))
+    assert lines[:2] == ["", "> line 1"]
+    assert lines[20:23] == ["  line 20", "  [... 2,970 more lines, sent but not shown ...]", "  line 2991"]
+    assert lines[-2:] == ["  line 3000", ""]
+    assert len("".join(view.prompt_lines("x" * 10_000_000))) < 2_100
+    assert len(view.prompt_lines("\n" * 30)) == 33
+
+
 def test_short_session_is_shown_as_it_is() -> None:
     assert shown("one\n\ntwo", 20) == shown("one\n\ntwo", None)
