@@ -197,10 +197,8 @@ class UndoHistory:
         if plan.older:
             remarks.append(_OLDER.format(self._some(plan.older)))
         remarks += self._remarks(plan, changed, force=force)
-        unsure = sorted({*(put.path for put in plan.puts), *plan.settled} & changed.during.keys())
-        if unsure and rewind is None:
-            calls = [call for path in unsure for call in changed.during[path]]
-            remarks.append(_DURING.format(_names_of(calls), self._some(unsure)))
+        unsure = _unsure(plan, changed)
+        remarks += self._during(unsure, changed) if rewind is None else []
         # Files that an earlier attempt has restored before it was cut off are a part of this undo.
         earlier = await snapshots.differing(turn.trees[0], seen.saved)
         restored = [path for path in plan.settled if path in targets and path in earlier]
@@ -414,6 +412,11 @@ class UndoHistory:
                 remarks.append(text.format(self._some(paths)))
         return remarks
 
+    def _during(self, unsure: Sequence[str], changed: TurnChanges) -> list[str]:
+        """Return what is to be said of files that changed while a call ran; a rewind says it once for all turns."""
+        calls = [call for path in unsure for call in changed.during[path]]
+        return [_DURING.format(_names_of(calls), self._some(unsure))] if unsure else []
+
     def _some(self, paths: Sequence[str]) -> str:
         return name_some(self.shown(paths))
 
@@ -421,6 +424,11 @@ class UndoHistory:
         """Return *paths* relative to the working directory."""
         folder = os.path.realpath(self.cwd)
         return tuple(os.path.relpath(path, folder) for path in paths)
+
+
+def _unsure(plan: UndoPlan, changed: TurnChanges) -> list[str]:
+    """Return the files that no call has reported, and that changed while one ran."""
+    return sorted({*(put.path for put in plan.puts), *plan.settled} & changed.during.keys())
 
 
 def name_some(paths: Sequence[str]) -> str:

@@ -108,6 +108,8 @@ class ProgramCommands:
                 stderr=subprocess.STDOUT,
                 check=False,
                 cwd=self.folder(),
+                # Inherited as it is, the environment has lost its keys: see `own_environment`.
+                env=os.environ,
             )
             text = escape_control_chars(result.stdout.decode(errors="replace"))
             return printed(text or (done if result.returncode == 0 else f"It ended with {result.returncode}."))

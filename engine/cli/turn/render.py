@@ -30,6 +30,8 @@ from engine.tools.tool_text import main_argument
 _MIN_WIDTH: Final = 20
 # Of the diff of a call.
 _DIFF_LINES: Final = 20
+# No warnings, but what a user waits for.
+_NEWS: Final = frozenset({"job_ended"})
 # Notices about code, for who writes tools: `-vv` logs them.
 _FOR_DEVELOPERS: Final = frozenset({"loop_blocked"})
 
@@ -409,7 +411,8 @@ def _event_note(
         case ev.PromptUpdated():
             return _prompt_note(event)
         case ev.Notice():
-            return event.text if event.level == "warning" and event.code not in _FOR_DEVELOPERS else ""
+            is_shown = event.level == "warning" or event.code in _NEWS
+            return event.text if is_shown and event.code not in _FOR_DEVELOPERS else ""
         case _:
             assert_never(event)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -20,6 +22,7 @@ from engine.cli.chat.session_commands import CommandSetup, SessionCommands
 from engine.cli.chat.state_commands import StateCommands
 from engine.config.config import Config
 from engine.core.errors import ConfigError, UndoConflict
+from engine.core.events import Notice
 from engine.core.messages import UserMessage
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import FileOptions, PermissionOptions
@@ -27,6 +30,7 @@ from engine.session.session import Session
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
+from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.write import WRITE
 from tests.support.client_world import client_world
 
@@ -66,15 +70,15 @@ class Commander:
 
 @asynccontextmanager
 async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerator[Commander]:
-    """The commands of a client; without a *script*, after two turns that have written a file. Else rules decide."""
-    permissions = PermissionOptions(approver=None if script else AllowAll())
+    """The commands of a client; without a *script*, after two turns that have written a file. With `HELLO`, rules decide."""
+    permissions = PermissionOptions(approver=None if HELLO in script else AllowAll())
     root = folder / "project"
     root.mkdir()
     files = FileOptions(snapshots=ProjectSnapshots(folder=folder / "kept"))
     async with (
         aclosing(await open_sqlite_store(folder / "sessions.db")) as store,
         client_world(
-            folder, "pair", *(script or SCRIPT), tools=(WRITE,), files=files, store=store, permissions=permissions
+            folder, "pair", *(script or SCRIPT), tools=(WRITE, BASH), files=files, store=store, permissions=permissions
         ) as world,
     ):
         session = await world.engine.create_session(cwd=root)
@@ -287,3 +291,25 @@ async def test_export_needs_a_name_that_is_free(tmp_path: Path) -> None:
         (chat.root / "a.md").touch()
         with pytest.raises(ConfigError, match=r"Next: /export a\.md force"):
             await chat.run("export a.md")
+
+
+async def test_job_is_listed_added_and_stopped(tmp_path: Path) -> None:
+    job = {"command": "echo one; echo ready; sleep 86400", "background": True, "name": "web"}
+    script: list[Answer] = [[*call("bash", job, id="1"), *done("calls")], [*text("Started."), *done()]]
+    async with commander("local", tmp_path, *script) as chat:
+        assert (await chat.run("jobs")).lines == ("No background commands.",)
+        await chat.session.run("go")
+        (line,) = (await chat.run("jobs")).lines
+        assert re.fullmatch(r"  web  running for \S+ s  pid \d+  echo one; echo ready; sleep 86400  ready", line)
+        os.kill(int(line.partition("pid ")[2].split()[0]), 0)
+        assert "```\none\nready\n```" in (await chat.run("jobs add web")).draft
+        for nonsense in ("stop other", "add", "nonsense web"):
+            with pytest.raises(ConfigError, match=r"Next: /jobs, /jobs stop\|add NAME"):
+                await chat.run(f"jobs {nonsense}")
+        cursor = chat.session.subscribe()
+        assert (await chat.run("jobs stop web")).lines == ("Stopping web.",)
+        with trio.fail_after(60):
+            while not (isinstance(event := await anext(cursor), Notice) and event.code == "job_ended"):
+                pass
+        assert event.text.startswith("the background job web has ended: ")
+        assert "pid" not in (await chat.run("jobs")).lines[0]

@@ -177,6 +177,14 @@ def test_sub_agent_has_a_row_and_then_a_line() -> None:
     assert chat.printed[-1].endswith(f"agent explore {mark} 2 requests {mark} 20.0 s {mark} $0.25")
 
 
+def test_end_of_a_job_is_a_line() -> None:
+    chat = Chat()
+    chat.event(ev.Notice(level="info", code="job_ended", text="the background job web has ended: exit code 0, 1.0 s"))
+    assert chat.printed == [f"{chat.machine.view.symbols.note} the background job web has ended: exit code 0, 1.0 s"]
+    chat.event(ev.Notice(level="info", code="another", text="nothing"))
+    assert len(chat.printed) == 1
+
+
 def test_resync_forgets_sub_agents_that_are_gone() -> None:
     chat = Chat()
     chat.event(ev.TurnStarted(turn_id=TurnId("inner"), session_id=CHILD[1], path=CHILD))
