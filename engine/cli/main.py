@@ -72,7 +72,7 @@ def _run_without_command(first: str, rest: list[str]) -> int:
     if first in _HELP:
         return print_text(usage())
     # To standard error: a script that forgot the command must not take the usage for output.
-    print_error(_unknown_command(first) if first else usage().rstrip())
+    print_error(_unknown_command([first, *rest]) if first else usage().rstrip())
     return 2
 
 
@@ -108,14 +108,31 @@ def _print_version(flags: list[str]) -> int:
     return print_text(version_record())
 
 
-def _unknown_command(word: str) -> str:
-    """Return the message for a word that is no command; one with blanks is probably a task."""
+def _unknown_command(words: list[str]) -> str:
+    """Return the message for words of which the first is no command."""
     import shlex
 
     from engine.cli.flags.arg_types import similar_name_hint
 
-    command = f"engine run {shlex.quote(word)}" if " " in word and word.isprintable() else "engine --help"
-    return f"engine: unknown command {word!r}{similar_name_hint(word, COMMANDS)}\nNext: {command}"
+    similar = "" if words[0].startswith("-") else similar_name_hint(words[0], COMMANDS)
+    is_shown = "".join(words).isprintable()
+    meant = _meant_command(words, is_task=" " in words[0] or not similar) if is_shown else []
+    command = shlex.join(meant) if meant else "--help"
+    return f"engine: unknown command {words[0]!r}{similar}\nNext: engine {command}"
+
+
+def _meant_command(words: list[str], *, is_task: bool) -> list[str]:
+    """Return the command that users of other agents mean: a flag of the chat, a prompt to print, or a task."""
+    from engine.cli.command_table.find_command import load_spec
+
+    first, *rest = words
+    if first in {"-p", "--print"}:
+        return ["run", *rest]
+    if first.startswith("-"):
+        flag = first.partition("=")[0]
+        return ["chat", *words] if any(flag in each.names for each in load_spec("chat").flags) else []
+    is_sentence = " " in " ".join(words) and not any(word.startswith("-") for word in rest)
+    return ["run", " ".join(words)] if is_task and is_sentence else []
 
 
 def _run(name: str, arguments: list[str]) -> int:

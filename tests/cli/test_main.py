@@ -47,12 +47,19 @@ def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
         ("../run", ": did you mean run?\nNext: engine --help"),
         ("\x1b[31m", "\nNext: engine --help"),
         ("fix the test", "\nNext: engine run 'fix the test'"),
+        (["fix", "it's"], "\nNext: engine run 'fix it'\"'\"'s'"),
+        (["fix", "\x1b[31m"], "\nNext: engine --help"),
+        (["toolz", "--json"], ": did you mean tools?\nNext: engine --help"),
+        (["-p", "fix it"], "\nNext: engine run 'fix it'"),
+        ("--continue", "\nNext: engine chat --continue"),
+        (["--model=opus", "--continue"], "\nNext: engine chat --model=opus --continue"),
     ],
 )
-def test_an_unknown_command(word: str, rest: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([word]) == 2
+def test_an_unknown_command(word: str | list[str], rest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [word] if isinstance(word, str) else word
+    assert main(words) == 2
     err = capsys.readouterr().err
-    assert err == f"engine: unknown command {word!r}{rest}\n"
+    assert err == f"engine: unknown command {words[0]!r}{rest}\n"
     assert "\x1b" not in err
 
 
