@@ -31,6 +31,7 @@ AGAIN: Final = "send a message to continue"
 _PROMPT_HEAD: Final = 20
 _PROMPT_TAIL: Final = 10
 _MAX_PROMPT_CHARS: Final = 2_000
+_LABEL: Final = "Engine: "
 _MIN_REASONING_SECONDS: Final = 1.0
 
 _CALL_EVENTS: Final = (ev.CallAnnounced, ev.CallStarted, ev.CallProgress, ev.CallHeartbeat, ev.CallSettled)
@@ -96,7 +97,7 @@ class TranscriptView:
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""
         self.width = self._renderer.width = width
-        self._text.resize(width - 1)
+        self._text.resize(self._text_width)
 
     def feed(self, event: ev.Durable | ev.Live) -> list[str]:
         """Return the lines that *event* finishes."""
@@ -245,7 +246,7 @@ class TranscriptView:
         if not self.is_accessible or self._is_labelled or not lines:
             return lines
         self._is_labelled = True
-        return [f"Engine: {lines[0]}", *lines[1:]]
+        return [f"{_LABEL}{lines[0]}", *lines[1:]]
 
     def _end_text(self) -> list[str]:
         """Finish the open line."""
@@ -254,8 +255,13 @@ class TranscriptView:
         self._is_labelled = False
         return lines
 
+    @property
+    def _text_width(self) -> int:
+        """The columns of a line of text: a label fits in front of it."""
+        return self.width - 1 - (len(_LABEL) if self.is_accessible else 0)
+
     def _new_text(self) -> MarkdownView:
-        return MarkdownView(self.width - 1, keeps_marks=not self.painter.is_styled, is_linear=self.is_accessible)
+        return MarkdownView(self._text_width, keeps_marks=not self.painter.is_styled, is_linear=self.is_accessible)
 
     def _end_reasoning(self, now: float) -> list[str]:
         since, self._reasoning_since = self._reasoning_since, None

@@ -40,3 +40,10 @@ def test_long_message_of_the_user_is_shown_in_part() -> None:
 
 def test_short_session_is_shown_as_it_is() -> None:
     assert shown("one\n\ntwo", 20) == shown("one\n\ntwo", None)
+
+
+def test_labelled_lines_are_no_wider_than_the_terminal() -> None:
+    view = TranscriptView(Painter(is_styled=False), ASCII, 60, is_accessible=True)
+    lines = view.history(session("word " * 100), 1)
+    assert lines[1].startswith("Engine: word")
+    assert max(map(len, lines)) < 60
