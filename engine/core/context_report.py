@@ -59,14 +59,20 @@ class ContextReport:
         largest = ", ".join(f"{share.kind} {share.tokens:,}" for share in self.shares[:_BRIEF])
         return f"about {self.tokens:,} tokens, of {self.usable:,} that a request may have: {largest or 'nothing'}"
 
-    def as_text(self) -> str:
-        """Return the report as a table."""
+    def as_text(self, *, is_linear: bool = False) -> str:
+        """Return the report as a table; *is_linear*: as lines to be read aloud."""
         how = "counted by the host, and estimated since" if self.is_counted else "estimated"
         head = [
             f"{self.model}: about {self.tokens:,} of {self.usable:,} usable tokens ({_percent(self.tokens, self.usable)}), {how}",
             f"window {self.context:,}, free {self.free:,}, kept word for word by a summary {self.pinned:,}",
             "",
         ]
+        if is_linear:
+            rows = [
+                f"{share.kind}: {share.tokens:,} tokens, {_percent(share.tokens, self.tokens)}, {share.count:,} in number"
+                for share in self.shares
+            ]
+            return "\n".join([*head[:2], *rows])
         width = max([len(share.kind) for share in self.shares], default=0)
         rows = [
             f"{share.kind.ljust(width)}  {share.tokens:>9,}  {_percent(share.tokens, self.tokens):>5}  "

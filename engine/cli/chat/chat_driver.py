@@ -121,6 +121,10 @@ class ChatDriver(ABC):
         """Note that the machine has changed. Not a checkpoint."""
 
     @abstractmethod
+    def note_draft(self) -> None:
+        """Note that the draft has become another one without the user's typing. Not a checkpoint."""
+
+    @abstractmethod
     async def perform_here(self, effect: do.Suspend | do.Redraw | do.EditExternally | do.ShowPager) -> None:
         """Do what concerns the terminal. A checkpoint."""
 
@@ -353,6 +357,7 @@ class ChatDriver(ABC):
             # What was typed in the meantime stays.
             typed = "" if machine.composer.is_empty else f"\n{machine.composer.buffer.text}"
             machine.composer.replace(result.draft + typed)
+            self.note_draft()
         if result.prompt:
             self.apply(machine.send_text(result.prompt))
         if result.change is not None:
@@ -380,6 +385,7 @@ class ChatDriver(ABC):
         if draft:
             self._saved_draft = draft
             self._machine.composer.paste(draft)
+            self.note_draft()
 
     async def _save_drafts(self) -> None:
         """Save the draft, a second after the last key."""

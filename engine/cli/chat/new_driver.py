@@ -82,6 +82,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     chat = source.config.chat
     painter = Painter(output.palette.is_on, THEMES[chat.theme])
     view = TranscriptView(painter, symbols, output.width, is_accessible, around)
+    source.commands.is_linear = is_accessible
     machine = ChatMachine(
         view,
         StatusFacts(

@@ -97,7 +97,7 @@ class RemoteCommands(StateCommands):
     async def _context(self, argument: str) -> CommandResult:
         del argument
         result = cast("ContextResult", await self._request("context"))
-        return printed(escape_control_chars(result.report.as_text()))
+        return printed(escape_control_chars(result.report.as_text(is_linear=self.is_linear)))
 
     async def _permissions(self, argument: str) -> CommandResult:
         word, _, name = argument.partition(" ")

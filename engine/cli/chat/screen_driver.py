@@ -63,6 +63,9 @@ class ScreenDriver(ChatDriver):
         """Draw a frame. Not a checkpoint."""
         self._changed.set()
 
+    def note_draft(self) -> None:
+        """Do nothing: the draft is seen."""
+
     def take_signal(self, number: int, nursery: trio.Nursery) -> bool:
         """Handle a change of the window's size, and the end of a suspension. Not a checkpoint."""
         del nursery
@@ -136,16 +139,18 @@ class ScreenDriver(ChatDriver):
 
     async def _draw(self) -> None:
         """Draw a frame. A checkpoint; if cancelled, the frame is written or will be."""
-        while (size := self._terminal.size) != self._size:
+        while (found := self._terminal.size) != self._size:
             # Once it has been the same for a while.
             await trio.sleep(_RESIZE_SECONDS)
-            if self._terminal.size == size:
-                self._size = size
-                self._output.write(self._region.resize(size[0], self._reflow))
-                self._machine.view.resize(size[0])
+            if self._terminal.size == found:
+                self._size = found
+                self._output.write(self._region.resize(found[0], self._reflow))
+                self._machine.view.resize(found[0])
         self._changed = trio.Event()
         lines, self._lines = self._lines, []
         raw, self._raw = self._raw, ""
-        frame = draw(self._machine, Size(*self._size), time.time())
+        size = Size(*self._size)
+        self._machine.view.has_little_room = size.is_small
+        frame = draw(self._machine, size, time.time())
         self._output.write(raw + self._region.draw(lines, frame))
         await self._output.drain()

@@ -129,7 +129,7 @@ class SessionCommands(StateCommands):
 
     async def _context(self, argument: str) -> CommandResult:
         del argument
-        return printed(escape_control_chars(self._session.context.report().as_text()))
+        return printed(escape_control_chars(self._session.context.report().as_text(is_linear=self.is_linear)))
 
     async def _compact(self, argument: str) -> CommandResult:
         await self._session.context.compact(argument)

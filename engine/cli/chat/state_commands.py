@@ -30,10 +30,15 @@ CommandHandler: TypeAlias = Callable[[str], Awaitable[CommandResult]]
 
 
 class StateCommands(ABC):
-    """Runs commands; a subclass adds those that change a session."""
+    """Runs commands; a subclass adds those that change a session.
+
+    Attributes:
+        is_linear: the chat is in lines: keys are not seen, and a table is read aloud.
+    """
 
     def __init__(self, config: Config) -> None:
         """Make it."""
+        self.is_linear = False
         self._keys = bind_keys(config.keys)
         self._handlers: Mapping[str, CommandHandler] = {
             "help": self._help,
@@ -81,7 +86,7 @@ class StateCommands(ABC):
 
     async def _help(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(lines=help_lines(self.available, self._keys))
+        return CommandResult(lines=help_lines(self.available, self._keys, is_linear=self.is_linear))
 
     async def _list_keys(self, argument: str) -> CommandResult:
         del argument

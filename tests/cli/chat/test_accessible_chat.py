@@ -1,6 +1,7 @@
 """The accessible chat: every line once, no escape sequences, and everything can be done in lines."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -142,3 +143,44 @@ def test_rewind_is_chosen_by_numbers_and_redone(chat: Lines, tmp_path: Path) -> 
     chat.read_after("/theme mono", "The theme is mono")
     chat.read_after("/undo force", "Undone: the turn")
     assert not file.exists()
+
+
+def test_command_leaves_a_list(chat: Lines) -> None:
+    chat.type("/theme")
+    chat.read_until("4. color-blind")
+    chat.type("purple")
+    chat.read_until("Nothing matches purple.")
+    chat.type("/theme mono")
+    chat.read_until("The theme is mono.")
+    chat.type("/context")
+    chat.read_until("tools: ")
+    assert "##" not in chat.output
+    chat.type("/help")
+    chat.read_until("Ctrl+D: quit")
+    assert "escape" not in chat.output
+
+
+def test_draft_of_an_undone_turn_is_told(chat: Lines) -> None:
+    chat.type("chat")
+    chat.read_until("Done in")
+    chat.type("/undo")
+    chat.read_until("Draft: chat")
+    chat.read_until("An empty line sends the draft")
+    chat.process.send_signal(signal.SIGINT)
+    chat.read_until("The draft is cleared")
+    chat.type("remember me")
+    chat.read_until("You: remember me")
+
+
+def test_output_is_added_to_the_draft(chat: Lines) -> None:
+    chat.type("chat")
+    chat.read_until("Done in")
+    chat.type("/undo")
+    chat.read_until("An empty line sends")
+    chat.type("!echo h''i")
+    chat.read_until("exit 0")
+    chat.type("/add")
+    chat.read_until("The draft ends with the output.")
+    chat.type("")
+    chat.read_until("You: chat")
+    chat.read_until("I ran this command (exit 0)")

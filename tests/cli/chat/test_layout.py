@@ -4,7 +4,7 @@ import pytest
 
 from engine.cli.chat.layout import Size, draw
 from engine.core import events as ev
-from engine.core.ids import MessageId, PartId, TurnId
+from engine.core.ids import CallId, MessageId, PartId, RequestId, TurnId
 from tests.cli.chat.chat_machine import Chat
 
 
@@ -41,3 +41,12 @@ def test_small_window_shows_remarks() -> None:
     chat = Chat()
     chat.press("ctrl+c")
     assert draw(chat.machine, Size(30, 6), 0.0).rows == ("> ", "Ctrl+C again to quit")
+
+
+def test_small_window_prints_choices() -> None:
+    chat = Chat()
+    chat.machine.view.has_little_room = True
+    choices = (ev.Choice(label="red"), ev.Choice(label="blue"))
+    chat.event(ev.QuestionAsked(request_id=RequestId("q"), call_id=CallId("c"), question="Which?", choices=choices))
+    assert any("[1-2] Choose" in line for line in chat.printed)
+    assert not any("[1-2]" in row for row in draw(chat.machine, Size(30, 6), 0.0).rows)

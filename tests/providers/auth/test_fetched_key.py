@@ -15,6 +15,8 @@ from engine.process.secret_values import SECRET_VALUES
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.auth.fetched_key import FetchedKeyAuth, key_of_command
 from engine.providers.wire.wire_format import Body
+from engine.testing.harness import seed_scheduler
+from tests.support.cancel_at import CancelAt
 
 pytestmark = pytest.mark.os
 
@@ -79,6 +81,47 @@ async def test_cancelled_command_is_ended_and_runs_again(tmp_path: Path) -> None
             scope.cancel()
     (tmp_path / "second").touch()
     assert await key_of_command("lab", command) == "key"
+
+
+def fetch_twice(injector: CancelAt) -> tuple[int, int]:
+    """Have two requests need a key while a cancel comes, and a third one later; return the fetches, and those at a time."""
+    running = most = fetches = 0
+
+    async def fetch(refused: str) -> str:
+        nonlocal running, most, fetches
+        assert not refused
+        running, fetches = running + 1, fetches + 1
+        most = max(most, running)
+        try:
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
+        finally:
+            running -= 1
+        return "sk-123456789"
+
+    async def play() -> None:
+        auth = FetchedKeyAuth("lab", "x", "", fetch)
+        with injector.scope():
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(auth.headers, REQUEST)
+                nursery.start_soon(auth.headers, REQUEST)
+        with trio.fail_after(10):
+            assert await auth.headers(REQUEST) == {"x": "sk-123456789"}
+
+    seed_scheduler(0)
+    trio.run(play, instruments=[injector])
+    return fetches, most
+
+
+def test_key_is_fetched_after_a_cancel_at_any_step() -> None:
+    counter = CancelAt()
+    assert fetch_twice(counter) == (1, 1)
+    for step in range(counter.steps):
+        injector = CancelAt(step)
+        fetches, most = fetch_twice(injector)
+        assert injector.has_fired
+        assert most == 1
+        assert fetches in {1, 2}
 
 
 def test_keyring_is_not_imported_for_a_choice() -> None:

@@ -55,6 +55,7 @@ class TranscriptView:
 
     Attributes:
         is_accessible: lines say in words whose they are, and nothing is only shown while it is open.
+        has_little_room: the window is so small that choices are among the lines.
         surroundings: what the words about a failure need besides its facts.
     """
 
@@ -63,6 +64,7 @@ class TranscriptView:
     width: int
     is_accessible: bool = False
     surroundings: Surroundings = Surroundings(again=AGAIN)
+    has_little_room: bool = attrs.field(default=False, init=False)
     _renderer: Renderer = attrs.field(init=False)
     _text: MarkdownView = attrs.field(init=False)
     _is_labelled: bool = attrs.field(default=False, init=False)

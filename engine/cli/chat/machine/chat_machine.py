@@ -22,7 +22,7 @@ from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
-from engine.cli.chat.machine.slash_commands import is_command_line
+from engine.cli.chat.machine.slash_commands import is_command_line, is_known_command
 from engine.core.ids import InputId
 
 # The draft was finished with these: the key was the last one of it.
@@ -56,17 +56,21 @@ class ChatMachine(ChatContents):
     def handle_line(self, line: str, now: float) -> list[do.Effect]:
         """Handle a whole line, where keys are not seen."""
         self.notice = ""
-        if self.picker is not None:
+        if self.picker is not None and not is_known_command(line, self.commands):
             return list(self._dialogs.pick(self.picker.choose_line(line)))
-        if is_command_line(line):
+        # Whoever types a command has left the list.
+        self.picker = None
+        if is_command_line(line) or line.startswith("!"):
             # The draft stays as it is.
             draft = self.composer.text
             self.composer.replace(line)
             done = list(self._actions.enter(now))
             if self.composer.is_empty or self.composer.text == line:
                 self.composer.replace(draft)
+            elif draft:
+                self.composer.replace(f"{draft}\n{self.composer.text}")
             return done
-        outcome = None if line.startswith("!") else self.questions.choose_line(line, now)
+        outcome = self.questions.choose_line(line, now)
         if outcome is not None:
             return list(self._dialogs.answer(outcome))
         if line.strip():
@@ -79,7 +83,8 @@ class ChatMachine(ChatContents):
         if isinstance(event, ChatRemark):
             return [self.note(event.text)]
         lines = self._follower.follow(event)
-        shown, typed = self.questions.show_next(now, has_draft=bool(self.composer.buffer.text))
+        has_draft = bool(self.composer.buffer.text)
+        shown, typed = self.questions.show_next(now, has_draft=has_draft, has_little_room=self.view.has_little_room)
         self.composer.type(typed)
         return [do.Print((*lines, *shown))] if lines or shown else []
 

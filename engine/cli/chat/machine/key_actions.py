@@ -154,6 +154,8 @@ class KeyActions:
             )
         else:
             chat.composer.paste(chat.shell.as_text())
+            if chat.is_accessible:
+                chat.notice = "The draft ends with the output. An empty line sends it"
         yield from ()
 
     def _command(self, line: str) -> Iterator[do.Effect]:
@@ -223,7 +225,7 @@ class KeyActions:
         elif chat.composer.buffer.text:
             chat.composer.take()
             self._is_put_away = True
-            chat.notice = "Up brings the draft back"
+            chat.notice = "The draft is cleared" if chat.is_accessible else "Up brings the draft back"
         elif now < self.leave_before:
             yield from self._dialogs.leave()
         else:

@@ -9,7 +9,7 @@ import attrs
 
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.editor.text_buffer import TextBuffer
-from engine.cli.terminal.terminal_text import one_line
+from engine.cli.terminal.terminal_text import escape_on_one_line, one_line
 
 _MAX_LABEL: Final = 300
 _MAX_NUMBERED: Final = 30
@@ -133,6 +133,8 @@ class Picker:
             return Chosen(self._matches[int(text) - 1].value)
         self.filter_line.replace(text)
         self._filter()
+        if not self._matches:
+            return [f"Nothing matches {escape_on_one_line(text)}. Type other words, or an empty line to leave."]
         return self.numbered_lines()
 
     def _type(self, text: str, *, is_typed: bool) -> Chosen | None:

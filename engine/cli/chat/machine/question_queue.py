@@ -67,6 +67,7 @@ class QuestionQueue:
     _shown: RequestId | None = attrs.field(default=None, init=False)
     _answering: set[RequestId] = attrs.field(factory=set[RequestId], init=False)
     _shown_at: float = attrs.field(default=0.0, init=False)
+    _has_printed_choices: bool = attrs.field(default=False, init=False)
     _pending: str = attrs.field(default="", init=False)
     _arguments: dict[CallId, str] = attrs.field(factory=dict[CallId, str], init=False)
     _task_arguments: dict[SessionId, str] = attrs.field(factory=dict[SessionId, str], init=False)
@@ -105,8 +106,11 @@ class QuestionQueue:
         self._open = list(questions)
         self._answering &= {question.request_id for question in questions}
 
-    def show_next(self, now: float, *, has_draft: bool) -> tuple[list[str], str]:
-        """Return the lines of the current question, if it was not shown, and keys that turn out to be text."""
+    def show_next(self, now: float, *, has_draft: bool, has_little_room: bool = False) -> tuple[list[str], str]:
+        """Return the lines of the current question, if it was not shown, and keys that turn out to be text.
+
+        *has_little_room*: its choices are among the lines, and not drawn.
+        """
         request = self.current
         if request is None:
             return [], self._keys.close() if not self._open else ""
@@ -126,6 +130,9 @@ class QuestionQueue:
                 *lines[1:],
                 *self._numbered_choices(request, view),
             ]
+        elif has_little_room:
+            lines = [*lines, *self._choices(request)]
+        self._has_printed_choices = has_little_room
         return lines, rest
 
     # -- keys ------------------------------------------------------------------------------------
@@ -229,11 +236,7 @@ class QuestionQueue:
         request = self.current
         if request is None or self.is_typing:
             return []
-        if isinstance(request, ev.PermissionAsked):
-            view = self._of_request(request)
-            rows = choice_lines(view.choices(same=self._same(view)))
-        else:
-            rows = _choice_rows(request)
+        rows = [] if self._has_printed_choices else self._choices(request)
         if self._pending:
             rows.append(f"  typed: {self._pending}")
         elif self.has_focus:
@@ -241,6 +244,12 @@ class QuestionQueue:
         elif not self._keys.guard.allows(math.inf, has_draft=has_draft):
             rows.append("  Keys go to the message. Tab: answer")
         return rows
+
+    def _choices(self, request: OpenQuestion) -> list[str]:
+        if isinstance(request, ev.PermissionAsked):
+            view = self._of_request(request)
+            return choice_lines(view.choices(same=self._same(view)))
+        return _choice_rows(request)
 
     def _lines(self, request: OpenQuestion, view: PermissionView | None) -> list[str]:
         if view is not None:

@@ -88,6 +88,11 @@ def is_command_line(text: str) -> bool:
     return _COMMAND.fullmatch(text.strip()) is not None
 
 
+def is_known_command(text: str, commands: Iterable[SlashCommand]) -> bool:
+    """Return whether *text* is one of *commands*, maybe with an argument."""
+    return is_command_line(text) and any(text.split(maxsplit=1)[0] == f"/{command.name}" for command in commands)
+
+
 def find_command(name: str, commands: Iterable[SlashCommand]) -> SlashCommand | str:
     """Return the command of that name, or why there is none."""
     by_name = {command.name: command for command in commands}
