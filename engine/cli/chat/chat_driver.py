@@ -228,6 +228,9 @@ class ChatDriver(ABC):
             if self.take_signal(number, nursery):
                 continue
             if self._code is not None:
+                if number == signal.SIGHUP:
+                    # A lost terminal is told several times: by the end of its input, a failed write, and this signal.
+                    continue
                 self.restore()
                 await self._leave_at_once(number)
             self.leave(nursery, 128 + number)
