@@ -185,7 +185,7 @@ def _params_reader(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]
     def read(value: Any, _: object) -> Any:
         if type(value) is not dict:
             raise ValueError(f"expected an object, got {type(value).__name__}")
-        return read_fields(value, kind)
+        return read_fields(cast("dict[str, Any]", value), kind)
 
     return read
 

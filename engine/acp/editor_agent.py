@@ -122,7 +122,7 @@ class EditorAgent:
 
     def leave(self) -> None:
         """Go on as if the editor had gone. Not a checkpoint."""
-        self._reading.cancel(reason="the agent was request to end")
+        self._reading.cancel(reason="the agent was asked to end")
 
     def is_ours(self, mark: str) -> bool:
         """Return whether a process with this mark belongs to one of the sessions."""
@@ -250,7 +250,10 @@ class EditorAgent:
             "name": "Add a provider's key",
             "description": "Run `engine auth add` in a terminal, or set a variable such as ANTHROPIC_API_KEY.",
         }
-        return method | {"type": "terminal", "args": ["auth", "add"]} if capabilities.has_terminal_login else method
+        if capabilities.has_terminal_login:
+            method["type"] = "terminal"
+            method["args"] = ["auth", "add"]
+        return method
 
     async def _authenticate(self, params: Authenticate, _: RpcId) -> Json:
         if params.method_id != _LOGIN:
@@ -264,8 +267,8 @@ class EditorAgent:
             assert self._nursery is not None
             # Keys may have been added since the last attempt.
             manager = await to_thread(self._host.open_engine)
-            self._engine = await self._nursery.start(self._hold_engine, manager)
-            self._methods = EngineMethods(self._engine)
+            engine: Engine = await self._nursery.start(self._hold_engine, manager)
+            self._engine, self._methods = engine, EngineMethods(engine)
             self._defaults = await self._read_defaults()
         await trio.lowlevel.checkpoint()
         return self._defaults

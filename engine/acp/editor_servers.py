@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -12,6 +12,7 @@ from engine.acp.client_params import ClientParams, read_client_params
 from engine.config.mcp_config import McpConfig, McpServer
 from engine.control.protocol.wire_converter import BadParams
 from engine.core.errors import ConfigError
+from engine.core.schema import Json
 from engine.tools.tool_source import ToolSource
 
 _UNUSABLE: Final = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -44,7 +45,7 @@ def server_sources(servers: Iterable[object], cwd: str) -> tuple[ToolSource, ...
         if not isinstance(value, dict):
             raise BadParams(path, "expected an object")
         try:
-            server = read_client_params(value, _EditorServer)
+            server = read_client_params(cast("dict[str, Json]", value), _EditorServer)
             config[_unused_name(server.name, config)] = _server(server, cwd)
         except BadParams as error:
             raise BadParams(f"{path}.{error.path}".removesuffix("."), error.problem) from error

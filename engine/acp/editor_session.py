@@ -92,7 +92,7 @@ class EditorSession:
         self._engine = engine
         self._connection = connection
         self._defaults = defaults
-        self._effort = defaults.effort
+        self._effort: Effort | None = defaults.effort
         self._updates = SessionUpdates(
             context_size=defaults.context_size,
             capabilities=defaults.capabilities,

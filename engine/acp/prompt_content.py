@@ -91,6 +91,7 @@ class _BlockReader:
             raise BadParams(self.path, str(error)) from error
 
     def _fields(self) -> dict[str, Json]:
-        if not isinstance(self._value, dict):
+        value = self._value
+        if not isinstance(value, dict):
             raise BadParams(self.path, "expected an object")
-        return cast("dict[str, Json]", self._value)
+        return cast("dict[str, Json]", value)

@@ -105,7 +105,9 @@ def settled_update(tool: str, settlement: Settlement, cwd: str) -> dict[str, Jso
     if settlement.outcome_unknown:
         output["outcomeUnknown"] = True
     status = "failed" if settlement.failed else _STATUS[settlement.status]
-    content = [*diffs, *images] if diffs and status == "completed" else [text_content(settlement.text), *diffs, *images]
+    content = [*diffs, *images]
+    if not diffs or status != "completed":
+        content.insert(0, text_content(settlement.text))
     return {"status": status, "content": content, "rawOutput": output}
 
 

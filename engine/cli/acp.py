@@ -54,10 +54,14 @@ async def _serve(host: _EditorHost, question_timeout: float | None, streams: tup
     stream = trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading))
     connection = EditorConnection(LineTransport(stream, message_bytes=LIMITS.bytes))
     agent = EditorAgent(connection, host, question_timeout=question_timeout)
+
+    def leave(_number: int) -> None:
+        agent.leave()
+
     try:
         with trio.open_signal_receiver(*termination_signals()) as signals:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(watch_signals, signals, lambda _: agent.leave(), agent.is_ours)
+                nursery.start_soon(watch_signals, signals, leave, agent.is_ours)
                 await agent.run()
                 nursery.cancel_scope.cancel(reason="the editor has gone")
     except BaseExceptionGroup as group:

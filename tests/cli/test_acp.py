@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,7 @@ class Agent:
 
 
 @contextmanager
-def agent(env: Mapping[str, str], cwd: Path, *arguments: str) -> Iterator[Agent]:
+def agent(env: Mapping[str, str], cwd: Path, *arguments: str) -> Generator[Agent]:
     command = [*AGENT, *arguments]
     with (
         (cwd / "errors").open("wb") as errors,

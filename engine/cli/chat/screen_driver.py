@@ -12,7 +12,7 @@ from typing import Final, final
 import trio
 
 from engine.cli.chat.chat_driver import ChatDriver, ChatParts
-from engine.cli.chat.display.live_region import LiveRegion
+from engine.cli.chat.display.live_region import LiveRegion, Reflow
 from engine.cli.chat.display.terminal_mode import RawTerminal, reflow_of
 from engine.cli.chat.editor.key_decoder import KeyDecoder
 from engine.cli.chat.external_editor import show_text
@@ -39,7 +39,7 @@ class ScreenDriver(ChatDriver):
         self._terminal = terminal
         self._size = terminal.size
         self._region = LiveRegion(self._size[0])
-        self._reflow = reflow_of(os.environ)
+        self._reflow: Reflow = reflow_of(os.environ)
         self._lines: list[str] = []
         self._raw = ""
         self._changed = trio.Event()

@@ -144,7 +144,7 @@ class Signals:
     """Signals that come after so many seconds each; then a fault in the program, if it has one."""
 
     _numbers: list[tuple[float, int]]
-    _has_fault: bool = False
+    _has_fault: bool = attrs.field(default=False, alias="has_fault")
 
     def __aiter__(self) -> "Signals":
         return self
