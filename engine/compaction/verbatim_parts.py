@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
 from engine.compaction.message_origin import is_user_message
 from engine.compaction.token_estimate import text_tokens
-from engine.compaction.user_rules import Directive, directives_in
 from engine.core.messages import AssistantMessage, CallPart, Message, ResultsMessage, TextPart, UserMessage
+
+if TYPE_CHECKING:
+    from engine.compaction.user_rules import Directive
 
 RULES: Final = "What the user said about how to work, word for word. It applies until the user says otherwise:"
 STATEMENTS: Final = (
@@ -232,6 +234,9 @@ def rules_in(text: str) -> list[str]:
 
 
 def _directives(text: str) -> list[Directive]:
+    # Imported here: its patterns take 20 ms to compile, and a session with foreign tools asks for `revealed_tools` first.
+    from engine.compaction.user_rules import directives_in
+
     scanned = text if len(text) <= 2 * _SCANNED_CHARS else f"{text[:_SCANNED_CHARS]}\n{text[-_SCANNED_CHARS:]}"
     return list(directives_in(_FENCE.sub("", scanned)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -259,20 +260,7 @@ class McpServers:
             if managed.is_new_of_host:
                 await self._approve_first(managed)
             listed, approved = managed.task.state.listed, managed.approved
-            schemas, refused = await to_thread(_checked, listed)
-            withheld = withheld_tools(approved, (tool for tool, _ in schemas))
-            held = {one.tool.name for one in withheld}
-            tools: list[Tool] = []
-            for definition, schema in schemas:
-                if definition.name not in held:
-                    self._add_tool(tools, refused, managed, definition, schema)
-            managed.offer = CheckedTools(
-                listed=listed,
-                approved=approved,
-                tools=tuple(tools),
-                withheld=withheld,
-                refused=(*listed.refused, *refused),
-            )
+            managed.offer = await to_thread(_checked, managed.task, listed, approved)
             done, managed.checked = managed.checked, trio.Event()
             done.set()
             while managed.task.state.listed is listed and managed.approved is approved and not managed.is_new_of_host:
@@ -291,31 +279,6 @@ class McpServers:
             await to_thread(self._approvals.approve, name, server, listed)
         except (ConfigError, StoreError) as error:
             managed.problem = str(error)
-
-    def _add_tool(
-        self,
-        tools: list[Tool],
-        refused: list[tuple[str, str]],
-        managed: _Managed,
-        definition: ToolDefinition,
-        schema: ForeignSchema,
-    ) -> None:
-        name = managed.task.name
-        claims = cast("dict[str, object]", json.loads(definition.annotations or "{}"))
-        try:
-            tools.append(
-                foreign_tool(
-                    partial(_call, managed.task, definition),
-                    server=name,
-                    name=definition.name,
-                    schema=schema,
-                    description=framed_description(name, definition.title, definition.description),
-                    claims_read_only=claims.get("readOnlyHint") is True,
-                    version=definition.digest,
-                )
-            )
-        except ConfigError as error:
-            refused.append((definition.name, str(error)))
 
     def _read_tool(self) -> Tool:
         tool = foreign_tool(self._read, server="mcp", name="read", schema=_READ_SCHEMA, description=_READ, is_safe=True)
@@ -349,16 +312,47 @@ async def _call(task: ServerTask, definition: ToolDefinition, arguments: JsonArg
     return cast("ToolOutput", await caller.call(definition, arguments.value))
 
 
-def _checked(listed: ToolList) -> tuple[list[tuple[ToolDefinition, ForeignSchema]], list[tuple[str, str]]]:
-    """Return the tools whose schemas can be used, and the others with the reason. It blocks."""
-    schemas: list[tuple[ToolDefinition, ForeignSchema]] = []
-    refused: list[tuple[str, str]] = []
-    for tool in listed.tools:
+def _checked(task: ServerTask, listed: ToolList, approved: Approved) -> CheckedTools:
+    """Return what a server offers by its newest list. It blocks, for up to seconds if there are thousands of tools."""
+    usable: list[tuple[ToolDefinition, ForeignSchema]] = []
+    refused = list(listed.refused)
+    for definition in listed.tools:
         try:
-            schemas.append((tool, parse_foreign_schema(tool.input_schema)))
+            _let_others_run()
+            usable.append((definition, parse_foreign_schema(definition.input_schema)))
         except ConfigError as error:
-            refused.append((tool.name, str(error)))
-    return schemas, refused
+            refused.append((definition.name, str(error)))
+    withheld = withheld_tools(approved, (definition for definition, _ in usable))
+    held = {one.tool.name for one in withheld}
+    tools: list[Tool] = []
+    for definition, schema in usable:
+        if definition.name not in held:
+            try:
+                _let_others_run()
+                tools.append(_tool(task, definition, schema))
+            except ConfigError as error:
+                refused.append((definition.name, str(error)))
+    return CheckedTools(listed=listed, approved=approved, tools=tuple(tools), withheld=withheld, refused=tuple(refused))
+
+
+def _let_others_run() -> None:
+    # A thread that computes gives the interpreter lock away only every 5 ms, which a request in the event loop would wait
+    # for again and again.
+    time.sleep(0)
+
+
+def _tool(task: ServerTask, definition: ToolDefinition, schema: ForeignSchema) -> Tool:
+    """Return a tool for models. Raises `ConfigError`."""
+    claims = cast("dict[str, object]", json.loads(definition.annotations or "{}"))
+    return foreign_tool(
+        partial(_call, task, definition),
+        server=task.name,
+        name=definition.name,
+        schema=schema,
+        description=framed_description(task.name, definition.title, definition.description),
+        claims_read_only=claims.get("readOnlyHint") is True,
+        version=definition.digest,
+    )
 
 
 def _note_change(managed: _Managed) -> None:
