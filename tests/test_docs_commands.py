@@ -23,6 +23,7 @@ from engine.cli.command_table.command_parser import SpecParser
 from engine.cli.command_table.command_spec import CommandSpec
 from engine.cli.command_table.find_command import find_subcommand, load_spec
 from engine.core.errors import ConfigError
+from tests.cli.forked import forking_engine
 from tests.test_docs_blocks import DOCS, PAGES, REPOSITORY, blocks_of, prose_of
 
 SHELLS = {"console", "sh", "bash"}
@@ -180,7 +181,17 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def worlds(model: str, tmp_path_factory: pytest.TempPathFactory) -> World:
+def program(tmp_path_factory: pytest.TempPathFactory, *, is_full: bool) -> Generator[str]:
+    """What `engine` is in a script: by default, forked by a process that has imported it before."""
+    if is_full:
+        yield f'#!/bin/sh\nexec {sys.executable} -m engine "$@"\n'
+        return
+    with forking_engine(tmp_path_factory.mktemp("forks")) as text:
+        yield text
+
+
+@pytest.fixture(scope="module")
+def worlds(model: str, program: str, tmp_path_factory: pytest.TempPathFactory) -> World:
     home = tmp_path_factory.mktemp("world") / "home"
     programs = home / "bin"
     env = {
@@ -200,7 +211,7 @@ def worlds(model: str, tmp_path_factory: pytest.TempPathFactory) -> World:
         (world.project / name).parent.mkdir(parents=True, exist_ok=True)
         (world.project / name).write_text("A little project.\n")
     programs.mkdir()
-    (programs / "engine").write_text(f'#!/bin/sh\nexec {sys.executable} -m engine "$@"\n')
+    (programs / "engine").write_text(program)
     (programs / "engine").chmod(0o755)
     begin = (
         "git init -q && git add . && git commit -qm begin\n"

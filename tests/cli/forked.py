@@ -2,13 +2,15 @@
 
 `python -m tests.cli.forked` answers on the socket that is its standard input: each request is JSON with up to three
 descriptors, and each reply is the exit code. A child is a process like any other: it has the streams, the folder and the
-environment of the request, a session of its own, and runs `main` from the beginning.
+environment of the request, a session of its own, and runs `main` from the beginning. With the path of a socket, it answers
+whoever connects, several at a time: `ENGINE_PROGRAM` is an `engine` for scripts of the shell.
 """
 
 import fcntl
 import io
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -16,8 +18,8 @@ import sys
 import tempfile
 import termios
 import traceback
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, Self
@@ -95,26 +97,84 @@ class Forks:
             return Ended(code, out.read(), err.read())
 
 
+# `engine` for a script: it passes on its arguments, folder, environment and streams, and ends as the forked process does.
+ENGINE_PROGRAM = """#!{python} -IS
+import json, os, socket, sys
+connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+connection.connect({path!r})
+request = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.environ), "open": [0, 1, 2]}}
+socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
+for number in range(3):
+    os.close(number)
+code = int(connection.recv(100))
+os._exit(code if code >= 0 else 128 - code)
+"""
+
+
+@contextmanager
+def forking_engine(folder: Path) -> Generator[str]:
+    """Return the text of a program `engine`, which works in the block."""
+    path = str(folder / "forks")
+    arguments = [sys.executable, "-W", "error", "-m", "tests.cli.forked", path]
+    with subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        try:
+            assert server.stdout.readline()
+            yield ENGINE_PROGRAM.format(python=sys.executable, path=path)
+        finally:
+            server.kill()
+
+
 def serve() -> None:
+    """Answer on one connection, one request after the other."""
     connection = socket.socket(fileno=0)
     while True:
         data, descriptors, _, _ = socket.recv_fds(connection, _MAX_REQUEST, 3)
         if not data:
             return
-        reader, writer = os.pipe()
-        child = os.fork()
-        if not child:
-            os.close(reader)
-            _run(json.loads(data), descriptors, writer)
-        for descriptor in (*descriptors, writer):
-            os.close(descriptor)
-        with os.fdopen(reader) as names:
-            # What one child has imported, the next ones need not. No import starts a thread, which a fork would lose.
-            for name in names.read().split():
-                with suppress(ImportError):
-                    import_module(name)
-        _, status = os.waitpid(child, 0)
-        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
+        connection.send(str(_end(*_fork(data, descriptors))).encode())
+
+
+def listen(path: str) -> None:
+    """Answer whoever connects, for ever; several may run at a time, as in a pipe of the shell."""
+    running: dict[int, tuple[int, socket.socket]] = {}
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        os.write(1, b"open\n")
+        while True:
+            for ready in select.select([listener.fileno(), *running], [], [])[0]:
+                if ready == listener.fileno():
+                    connection = listener.accept()[0]
+                    data, descriptors, _, _ = socket.recv_fds(connection, _MAX_REQUEST, 3)
+                    child, reader = _fork(data, descriptors)
+                    running[reader] = child, connection
+                else:
+                    child, connection = running.pop(ready)
+                    with connection:
+                        connection.send(str(_end(child, ready)).encode())
+
+
+def _fork(data: bytes, descriptors: Sequence[int]) -> tuple[int, int]:
+    """Start a child; return it, and where it will say what it has imported."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(reader)
+        _run(json.loads(data), descriptors, writer)
+    for descriptor in (*descriptors, writer):
+        os.close(descriptor)
+    return child, reader
+
+
+def _end(child: int, reader: int) -> int:
+    """Wait for a child; return its exit code."""
+    with os.fdopen(reader) as names:
+        # What one child has imported, the next ones need not. No import starts a thread, which a fork would lose.
+        for name in names.read().split():
+            with suppress(ImportError):
+                import_module(name)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _run(request: Mapping[str, Any], descriptors: Sequence[int], report: int) -> None:
@@ -161,4 +221,7 @@ def _stream(number: int, is_open: bool) -> Any:
 
 
 if __name__ == "__main__":
-    serve()
+    if len(sys.argv) > 1:
+        listen(sys.argv[1])
+    else:
+        serve()

@@ -82,7 +82,7 @@ def list_tools(request: Json) -> None:
             one = [{"name": f"tool{page}", "inputSchema": PLAIN}]
             reply(request, {"tools": one, "nextCursor": str(page + 1), **cache})
         case "huge":
-            reply(request, {"tools": [{"name": f"t{n}", "inputSchema": PLAIN} for n in range(50_000)], **cache})
+            reply(request, {"tools": [{"name": f"t{n}", "inputSchema": PLAIN} for n in range(5_000)], **cache})
         case _:
             reply(request, {"tools": listed(), **cache})
 
