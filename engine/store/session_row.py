@@ -18,7 +18,7 @@ SNIPPET_TOKENS: Final = 24
 COLUMNS: Final = (
     "id, parent_id, root_id, CASE given_title WHEN '' THEN title ELSE given_title END, cwd, model, created, updated,"
     " seq, messages, turns, is_busy, asked, stop_reason, input, output, cache_read, cache_write, reasoning,"
-    " cost, titled_by, forked_from, agent"
+    " cost, titled_by, forked_from, agent, CASE given_title WHEN '' THEN '' ELSE title END"
 )
 Columns: TypeAlias = tuple[
     SessionId,
@@ -43,6 +43,7 @@ Columns: TypeAlias = tuple[
     float,
     Literal["", "user", "model"],
     SessionId | None,
+    str,
     str,
 ]
 
@@ -79,6 +80,7 @@ def session_row(row: Columns, holders: Mapping[SessionId, Holder]) -> SessionRow
         titled_by,
         forked_from,
         agent,
+        first_words,
     ) = row
     holder = holders.get(session_id, "nobody")
     return SessionRow(
@@ -101,6 +103,7 @@ def session_row(row: Columns, holders: Mapping[SessionId, Holder]) -> SessionRow
         titled_by=titled_by,
         forked_from=forked_from,
         agent=agent,
+        first_words=first_words,
     )
 
 

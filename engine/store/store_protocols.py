@@ -46,6 +46,7 @@ class SessionRow(Value):
         titled_by: "user" or "model"; empty: it has no title.
         forked_from: the session whose history it began with.
         agent: the agent that was selected for it; empty: the default.
+        first_words: the beginning of its first prompt, if its title is another text.
     """
 
     id: SessionId
@@ -67,6 +68,7 @@ class SessionRow(Value):
     titled_by: Literal["", "user", "model"] = ""
     forked_from: SessionId | None = None
     agent: str = ""
+    first_words: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -334,6 +334,7 @@ class FullSuite(StoreSuite):
                 await put_all(store, numbered([event], A, after=number - 1))
                 (row,) = await store.list_sessions(SessionQuery())
                 assert (row.title, row.titled_by) == (title, by), event
+                assert row.first_words == ("" if title == "Fix the parser" else "Fix the parser"), event
             hits = await store.search("mending")
             assert [(hit.session.id, hit.role, hit.snippet) for hit in hits] == [
                 (A, "title", "Thorough \ue000mending\ue001")

@@ -37,6 +37,7 @@ from engine.tools.background_jobs import Job
 _MAX_SESSIONS: Final = 10_000
 _MAX_OUTPUT: Final = 20_000
 _LAST_LINE: Final = 1_000
+_MAX_FIRST_WORDS: Final = 60
 # Less is a rounding error of sums.
 _LEAST_COST: Final = 1e-9
 
@@ -256,7 +257,9 @@ def session_item(row: SessionRow, cwd: str, now: float | None = None) -> PickerI
         format_cost(row.cost),
     ]
     folder = "" if row.cwd == cwd else row.cwd
-    label = f"{row.title or '(empty)'}  {'  '.join(filter(None, (*facts, folder)))}"
+    words = f'"{one_line(row.first_words, _MAX_FIRST_WORDS)}"' if row.first_words else ""
+    # The words last: a narrow terminal cuts them off first, and they are found by typing all the same.
+    label = f"{row.title or '(empty)'}  {'  '.join(filter(None, (*facts, folder, words)))}"
     return PickerItem(row.id, label, is_elsewhere=bool(folder))
 
 

@@ -46,6 +46,8 @@ CHILD = (SessionId("ses_1"), SessionId("child"))
 def test_sessions_show_age_turns_and_cost(seconds: float, age: str) -> None:
     item = session_item(ROW, "/project", now=1_000.0 + seconds)
     assert (item.label, item.is_elsewhere) == (f"Fix the parser  {age}  2 turns  $0.50", False)
+    titled = session_item(attrs.evolve(ROW, first_words="the parser fails on"), "/project", now=1_000.0)
+    assert titled.label == 'Fix the parser  now  2 turns  $0.50  "the parser fails on"'
     other = session_item(attrs.evolve(ROW, title="", turns=1, cost=0.0), "/elsewhere", now=1_000.0)
     assert (other.label, other.is_elsewhere) == ("(empty)  now  1 turn  /project", True)
 

@@ -2043,6 +2043,8 @@ export interface SessionRow {
   forked_from: string | null;
   /** the agent that was selected for it; empty: the default. */
   agent: string;
+  /** the beginning of its first prompt, if its title is another text. */
+  first_words: string;
 }
 
 /** What to search for. */
