@@ -142,7 +142,7 @@ def shell(engine: Start, tmp_path: Path) -> Shell:
 
 def test_shell_works_after_every_end(shell: Shell, is_full: bool) -> None:
     dice = random.Random(8)
-    ends = [dice.choice(ENDS) for _ in range(100)] if is_full else ["kill", "tstp", "hup"]
+    ends = [dice.choice(ENDS) for _ in range(100)] if is_full else ["kill", "tstp"]
     shell.begin()
     draft = ""
     for number, how in enumerate([*ends, "quit"]):
