@@ -40,6 +40,7 @@ class ScreenDriver(ChatDriver):
         self._size = terminal.size
         self._region = LiveRegion(self._size[0])
         self._reflow: Reflow = reflow_of(os.environ)
+        self._has_stopped_itself = False
         self._lines: list[str] = []
         self._raw = ""
         self._changed = trio.Event()
@@ -70,10 +71,12 @@ class ScreenDriver(ChatDriver):
         """Handle a change of the window's size, and the end of a suspension. Not a checkpoint."""
         del nursery
         if number == signal.SIGCONT:
-            # Stopped by another process: the shell has used the terminal since.
-            self._terminal.restore()
-            self._terminal.arm()
-            self._region.forget()
+            is_own, self._has_stopped_itself = self._has_stopped_itself, False
+            if not is_own:
+                # Stopped by another process: the shell has used the terminal since.
+                self._terminal.restore()
+                self._terminal.arm()
+                self._region.forget()
         elif number == signal.SIGWINCH:
             # Even if the size is the same again: it was another one, and rows may be gone.
             self._size = _UNKNOWN_SIZE
@@ -89,8 +92,9 @@ class ScreenDriver(ChatDriver):
                 self._terminal.restore()
                 try:
                     if isinstance(effect, do.Suspend):
+                        # It goes on here. The signal SIGCONT is handled a moment later, maybe after the next frame.
+                        self._has_stopped_itself = True
                         signal.raise_signal(signal.SIGTSTP)
-                        # Here it goes on; SIGCONT comes as a signal, too, and draws everything again.
                     elif isinstance(effect, do.ShowPager):
                         self._machine.notice = await show_text(effect.text)
                     else:

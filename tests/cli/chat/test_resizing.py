@@ -136,3 +136,23 @@ def test_slow_reader_gets_each_line_once(engine: Start) -> None:
     begun = numbers("L", lines)
     assert sorted(set(begun)) == [*range(1, LINES + 1)]
     assert begun == sorted(begun)
+
+
+@needs_tmux
+def test_suspended_chat_leaves_no_copy_of_its_region(host: str, tmp_path: Path) -> None:
+    env = {**environment_for(host, tmp_path), "PYTHONPATH": str(Path(__file__).parents[3]), "PS1": "shell: "}
+    with tmux(["bash", "--norc", "-i"], cwd=tmp_path, env=env) as server:
+        wait_for(server, shows("shell:"))
+        server.type(f"{sys.executable} -m engine chat\r")
+        wait_for(server, shows("Ready"))
+        for number in range(1, 4):
+            server.type("/")
+            wait_for(server, shows("/help "))
+            server.type("\x1a")
+            wait_for(server, lambda lines, count=number: sum("Stopped" in line for line in lines) == count)
+            server.type("fg\r")
+            wait_for(server, shows("/help "))
+            server.type("expo")
+            lines = wait_for(server, shows("/export "))
+            assert not [line for line in lines if "/help " in line or "/model " in line]
+            server.type("\x15")
