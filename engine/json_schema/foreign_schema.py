@@ -77,10 +77,10 @@ class _BoundedSchema(JsonSchema):
 
 @attrs.frozen(eq=False, repr=False)
 class ForeignSchema:
-    """The schema of a tool's arguments; made by `parse_foreign_schema`.
+    """The schema of a tool's arguments, or of its result; made by `parse_foreign_schema`.
 
     Attributes:
-        root: the schema, in draft 2020-12. Its type is an object.
+        root: the schema, in draft 2020-12. That of arguments has the type object.
     """
 
     root: dict[str, JsonValue]
@@ -105,6 +105,10 @@ class ForeignSchema:
         # The issues of the original, not of the repaired value, which the model has never seen.
         raise InvalidArguments("\n".join(issues))
 
+    def problem(self, value: JsonValue) -> str:
+        """Return what is wrong with a value; empty: nothing, or nothing that is found in a bounded number of steps."""
+        return next(iter(self._issues(value, len(json.dumps(value)))), "")
+
     def _issues(self, value: JsonValue, size: int) -> list[str]:
         # The size of the value counts on top: a long list of numbers is no bomb.
         checked = _BoundedSchema(self.root, [_STEPS + 4 * size])
@@ -116,8 +120,10 @@ class ForeignSchema:
             return ["the arguments are nested too deeply"]
 
 
-def parse_foreign_schema(text: str) -> ForeignSchema:
+def parse_foreign_schema(text: str, *, of_result: bool = False) -> ForeignSchema:
     """Parse the schema of a stranger's tool. Raises `ConfigError`, which says why it can't be used.
+
+    That of a result may have another type than an object.
 
     It takes up to a few milliseconds; for many schemas use a thread.
     """
@@ -131,10 +137,10 @@ def parse_foreign_schema(text: str) -> ForeignSchema:
         raise ConfigError("its schema is nested too deeply") from error
     if not isinstance(root, dict):
         raise ConfigError("its schema is not an object")
-    if root.get("type", "object") != "object":
+    if not of_result and root.get("type", "object") != "object":
         raise ConfigError(f"its schema must have the type object, not {json.dumps(root['type'])[:80]}")
     tidied = cast("dict[str, JsonValue]", _Tidier().tidy(root, 0))
-    whole: dict[str, JsonValue] = {"type": "object", **tidied}
+    whole: dict[str, JsonValue] = tidied if of_result else {"type": "object", **tidied}
     try:
         check_schema(_BoundedSchema(whole))
     except _TooMuchWork as error:

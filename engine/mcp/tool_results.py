@@ -15,8 +15,8 @@ import mcp_types as types
 from engine.core.errors import ConfigError, ToolError
 from engine.core.messages import FilePart, ImagePart
 from engine.core.threads import to_thread
+from engine.json_schema.foreign_schema import parse_foreign_schema
 from engine.json_schema.keywords import JsonValue
-from engine.json_schema.parse_schema import parse_schema
 from engine.mcp.server_text import clean, one_line
 from engine.tools.call_values import ToolOutput
 from engine.tools.read.image import Image, image_output
@@ -103,7 +103,7 @@ def _is_same(text: str, content: object) -> bool:
 def _problem(content: object, output_schema: str) -> str:
     """Return what is wrong with structured content; empty if it fits. It blocks."""
     try:
-        return parse_schema(output_schema).problem(cast("JsonValue", content)) or ""
+        return parse_foreign_schema(output_schema, of_result=True).problem(cast("JsonValue", content))
     except (ConfigError, RecursionError) as error:
         return f"that schema can't be checked: {error}"
 

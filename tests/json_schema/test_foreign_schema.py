@@ -6,6 +6,7 @@ import contextlib
 import json
 import socket
 import time
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_no_reference_opens_a_socket() -> None:
 BOUND = 10.0
 
 
-@pytest.mark.parametrize(
+BOMBS = pytest.mark.parametrize(
     ("schema", "arguments"),
     [
         ({"properties": {"a": {"type": "string", "pattern": "^(a+)+$"}}}, {"a": "a" * 60 + "!"}),
@@ -170,11 +171,28 @@ BOUND = 10.0
         (LAUGHS, {"a": 1}),
     ],
 )
+
+
+@BOMBS
 def test_no_argument_takes_long(schema: object, arguments: object) -> None:
     began = time.monotonic()
     with contextlib.suppress(InvalidArguments, ConfigError):
         parsed(schema, arguments)
     assert time.monotonic() - began < BOUND
+
+
+@BOMBS
+def test_no_result_takes_long(schema: object, arguments: Any) -> None:
+    began = time.monotonic()
+    with contextlib.suppress(ConfigError):
+        parse_foreign_schema(json.dumps(schema), of_result=True).problem(arguments)
+    assert time.monotonic() - began < BOUND
+
+
+def test_results_need_not_be_objects() -> None:
+    schema = parse_foreign_schema('{"type": "array", "items": {"type": "integer"}}', of_result=True)
+    assert schema.problem([1, 2]) == ""
+    assert "[1] must be of type integer" in schema.problem([1, "two"])
 
 
 def test_harmless_patterns_are_checked() -> None:
