@@ -5,6 +5,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,10 @@ def test_slow_reader_gets_each_line_once(engine: Start) -> None:
     assert begun == sorted(begun)
 
 
+def has_stopped(times: int, lines: list[str]) -> bool:
+    return sum("Stopped" in line for line in lines) == times
+
+
 @needs_tmux
 def test_suspended_chat_leaves_no_copy_of_its_region(host: str, tmp_path: Path) -> None:
     env = {**environment_for(host, tmp_path), "PYTHONPATH": str(Path(__file__).parents[3]), "PS1": "shell: "}
@@ -149,7 +154,7 @@ def test_suspended_chat_leaves_no_copy_of_its_region(host: str, tmp_path: Path) 
             server.type("/")
             wait_for(server, shows("/help "))
             server.type("\x1a")
-            wait_for(server, lambda lines, count=number: sum("Stopped" in line for line in lines) == count)
+            wait_for(server, partial(has_stopped, number))
             server.type("fg\r")
             wait_for(server, shows("/help "))
             server.type("expo")
