@@ -73,6 +73,8 @@ class Notifier:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 check=False,
+                # Inherited as it is, the environment has lost its keys: see `own_environment`.
+                env=os.environ,
                 start_new_session=True,
                 deliver_cancel=kill_group,
             )

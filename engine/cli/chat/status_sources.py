@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +12,12 @@ import attrs
 import trio
 
 from engine.cli.chat.machine.status_facts import StatusFacts
-from engine.cli.chat.notifier import kill_group
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.config.config import Config
 from engine.core.errors import EngineError
 from engine.core.llm_types import ModelInfo
 from engine.core.threads import to_thread
+from engine.process.run_tree import run_tree
 
 # How long the user's program may take, and how often it is asked at most.
 _COMMAND_SECONDS: Final = 0.3
@@ -95,21 +95,26 @@ class StatusSources:
 
 async def _first_line(command: tuple[str, ...], data: bytes, folder: str) -> str:
     """Return the first line that a program prints; empty if it fails or takes too long. A checkpoint."""
-    found = b""
-    # It may not read its input at all.
-    with suppress(OSError, trio.BrokenResourceError), trio.move_on_after(_COMMAND_SECONDS):
-        result = await trio.run_process(
+    found = bytearray()
+
+    def take(chunk: bytes) -> None:
+        # One that prints without an end is read until its time is over, but not kept.
+        if len(found) < _MAX_BYTES:
+            found.extend(chunk)
+
+    try:
+        finished = await run_tree(
             list(command),
-            stdin=data,
-            capture_stdout=True,
-            capture_stderr=True,
-            check=False,
             cwd=folder,
-            deliver_cancel=kill_group,
-            start_new_session=True,
+            marker=f"status/{secrets.token_hex(4)}",
+            input=data,
+            on_output=take,
+            on_errors=lambda _: None,
+            timeout=_COMMAND_SECONDS,
         )
-        found = result.stdout if result.returncode == 0 else b""
-    lines = found[:_MAX_BYTES].decode(errors="replace").splitlines()
+    except OSError:
+        return ""
+    lines = found[:_MAX_BYTES].decode(errors="replace").splitlines() if finished.exit_code == 0 else []
     return escape_on_one_line(lines[0]) if lines else ""
 
 

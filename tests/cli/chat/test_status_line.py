@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ import trio
 from engine.cli.chat.display.styles import Painter, without_styles
 from engine.cli.chat.machine.status_facts import StatusSetup
 from engine.cli.chat.machine.status_line import status_line
+from engine.cli.chat.notifier import Notifier
 from engine.cli.chat.status_sources import StatusSources, read_branch
 from engine.config.chat_config import ChatConfig
 from engine.config.config import Config
@@ -22,6 +25,9 @@ from engine.core.ids import MessageId, SessionId, TurnId
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Usage
 from tests.cli.chat.chat_machine import Chat
+from tests.cli.processes import await_sleepers, token
+from tests.conftest import CountRuns
+from tests.support.cancel_at import CancelAt
 
 
 def step(cost: float = 0.0, *, prompt: int = 84_000, path: tuple[str, ...] = ("ses",)) -> ev.StepEnded:
@@ -172,3 +178,55 @@ def test_users_program_gets_the_facts(tmp_path: Path) -> None:
 def test_slow_program_is_killed(tmp_path: Path) -> None:
     program = "import pathlib,time; pathlib.Path('ran').touch(); print('late', flush=True); time.sleep(600)"
     assert status_of(program, tmp_path, until="ran").startswith("Working")
+
+
+@pytest.mark.os
+@pytest.mark.parametrize("program", ["raise SystemExit('no')", "print('mine'); raise SystemExit(3)", ""])
+def test_failing_program_changes_nothing(tmp_path: Path, program: str) -> None:
+    assert status_of(f"import pathlib; pathlib.Path('ran').touch(); {program}", tmp_path, until="ran").startswith(
+        "Working"
+    )
+
+
+@pytest.mark.os
+def test_endless_output_is_not_kept(tmp_path: Path) -> None:
+    program = "import pathlib,os; pathlib.Path('ran').touch()\nwhile True: os.write(1, b'x' * 100_000)"
+    tracemalloc.start()
+    try:
+        assert status_of(program, tmp_path, until="ran").startswith("Working")
+        assert tracemalloc.get_traced_memory()[1] < 4_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.os
+@pytest.mark.slow
+def test_cancel_everywhere_leaves_no_program(tmp_path: Path, is_full: bool, count_runs: CountRuns) -> None:
+    sleeper = token()
+    command = ("sh", "-c", f"sleep {sleeper} & wait")
+    config = Config(chat=ChatConfig(status_command=command))
+
+    async def status() -> None:
+        sources = StatusSources(busy().machine.facts, config, lambda: "ses", lambda: str(tmp_path))
+        sources.note_change()
+        await sources.run(lambda: None)
+
+    async def notification() -> None:
+        await Notifier("command", command).run_command("text")
+
+    def play(run: Callable[[], Awaitable[None]], step: int | None) -> CancelAt:
+        points = CancelAt(step)
+
+        async def main() -> None:
+            with trio.move_on_after(0.5), points.scope():
+                await run()
+
+        trio.run(main, instruments=[points])
+        await_sleepers(sleeper, 0)
+        return points
+
+    for run in (status, notification):
+        steps = play(run, None).steps
+        runs = range(0, steps, 1 if is_full else max(1, steps // 4))
+        assert sum(play(run, step).has_fired for step in runs) > len(runs) // 2
+        count_runs(len(runs))
