@@ -38,10 +38,12 @@ class AgentFolder:
     Attributes:
         folder: where it is.
         within: the folder that links must not lead out of; None: no limit.
+        plugin: the plugin that it belongs to, which is a part of its agents' names; empty: none.
     """
 
     folder: Path
     within: Path | None = None
+    plugin: str = ""
 
 
 @attrs.frozen(kw_only=True)
@@ -128,7 +130,10 @@ def load_agents(
             file = _load_one(path, place, agents, disabled, problems)
             if file is None:
                 continue
-            config, lifted = (file.config, ()) if place.within is None else _keep_deny_bounds(file)
+            if place.plugin:
+                config, lifted = _without_allowances(file.config)
+            else:
+                config, lifted = (file.config, ()) if place.within is None else _keep_deny_bounds(file)
             warnings = (*file.warnings, *lifted, *_unknown_tools(config, tools))
             agents[file.name] = LoadedAgent(name=file.name, config=config, path=path, warnings=warnings)
     return LoadedAgents(
@@ -151,6 +156,8 @@ def _load_one(
 
     try:
         file = _read(path, place)
+        if place.plugin:
+            file = attrs.evolve(file, name=f"{place.plugin}_{file.name}")
         if file.is_disabled and file.name in BUILT_IN:
             raise AgentFileError(
                 f"{file.name} is built in, so it stays: a rule `deny task {file.name}` keeps others from it"
@@ -204,6 +211,15 @@ def _keep_deny_bounds(one: AgentFile) -> tuple[AgentConfig, tuple[str, ...]]:
         f"the bound '{rule}' is ignored: it came with a project" for rule in one.config.bounds if rule not in kept
     )
     return attrs.evolve(one.config, bounds=kept), tuple(lifted)
+
+
+def _without_allowances(config: AgentConfig) -> tuple[AgentConfig, tuple[str, ...]]:
+    """Return a plugin's agent without rules that allow, and warnings about those: an agent's rules are above the user's."""
+    rules = tuple(rule for rule in config.rules if rule.action != "allow")
+    bounds = tuple(rule for rule in config.bounds if rule.action == "deny")
+    lifted = (rule for rule in (*config.rules, *config.bounds) if rule not in {*rules, *bounds})
+    warnings = tuple(f"the rule '{rule}' is ignored: it came with a plugin" for rule in lifted)
+    return attrs.evolve(config, rules=rules, bounds=bounds), warnings
 
 
 def _unknown_tools(config: AgentConfig, tools: Sequence[str]) -> Iterator[str]:

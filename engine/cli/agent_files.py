@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from engine.agents.discovery import LoadedAgents, agent_folders, drop_unknown_models, load_agents
+from engine.agents.discovery import AgentFolder, LoadedAgents, agent_folders, drop_unknown_models, load_agents
 from engine.cli.flags.config_flags import load_user_config
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
@@ -34,7 +34,12 @@ def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
         return trusts or files.trust.is_trusted(folder)
 
     places, not_trusted = agent_folders(user, find_project_root(str(cwd), home=str(files.home)), is_trusted)
-    agents = load_agents(places, tools=tools, not_trusted=not_trusted)
+    plugins = (
+        AgentFolder(folder=Path(folder), within=Path(plugin.folder), plugin=plugin.name)
+        for plugin in config.plugins
+        for folder in plugin.agents
+    )
+    agents = load_agents([*places, *plugins], tools=tools, not_trusted=not_trusted)
     # Agents for other programs often name models that are unknown here: they keep the default model then.
     if not any(agent.config.model for agent in agents.agents):
         return agents

@@ -46,6 +46,7 @@ def user_prompt_layers(config: Config, permissions: PermissionChoice) -> PromptL
         instructions=config.instructions,
         user_files=(str(own / "AGENTS.md"), *_USER_FILES),
         user_skills=(str(own / "skills"), *config.skills, *_USER_SKILLS),
+        plugins=config.plugins,
         is_trusted=(lambda _: True) if permissions.trusts else trust.is_trusted,
         trust=trust.trust,
         sources={"folders": lambda _: f"Further directories of this task:\n{folders}"} if folders else {},
@@ -126,6 +127,8 @@ def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: 
 
     # The user's commands come first: a project can't replace one of them.
     own = find_commands([str(usual_path().parent / "commands"), *_USER_COMMANDS], within=layers.home)
+    for plugin in layers.plugins:
+        own = own.merged_with(find_commands(plugin.commands, plugin=plugin))
     commands = own.merged_with(find_commands(project_folders, within=workspace.project))
     for path, why in commands.problems:
         print_error(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")

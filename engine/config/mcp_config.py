@@ -24,8 +24,8 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
-# Who named a server: the user's own file, a file of the project's, or the program that opened the engine.
-McpOrigin = Literal["user", "project", "host"]
+# Who named a server: the user's own file, a file of the project's, a plugin, or the program that opened the engine.
+McpOrigin = Literal["user", "project", "plugin", "host"]
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -103,6 +103,11 @@ class McpServer(Value):
         """
         parts = [self.command, sorted(self.env), self.folder, self.url, sorted(self.headers)]
         return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether somebody else's file names it: then nothing of it starts before the user has approved it."""
+        return self.origin in {"project", "plugin"}
 
     def limits_of(self, tool: str) -> tuple[float, float]:
         """Return the timeout and the limit of calls of a tool."""

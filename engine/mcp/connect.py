@@ -104,8 +104,8 @@ def _http(plan: ConnectPlan, gate: MessageGate) -> HttpTransport:
     return HttpTransport(
         url=plan.server.url,
         headers=expand_variables(plan.server.headers, plan.variables),
-        # Whoever writes a project's file must not reach what only this machine or its network can.
-        guard=Guard() if plan.server.origin == "project" else None,
+        # Whoever writes a project's or a plugin's file must not reach what only this machine or its network can.
+        guard=Guard() if plan.server.is_foreign else None,
         auth=StoredAuth(plan.server.url, LoginFile.of_user()) if plan.server.oauth else None,
         gate=gate,
     )

@@ -238,8 +238,8 @@ class McpServers:
             managed.approved = await to_thread(self._approvals.load, managed.task.name, managed.task.server)
         except (ConfigError, StoreError) as error:
             managed.problem = str(error)
-        if managed.task.server.origin == "project" and not managed.approved.fingerprint:
-            # Nothing that a project names is started before the user has seen it.
+        if managed.task.server.is_foreign and not managed.approved.fingerprint:
+            # Nothing that a project or a plugin names is started before the user has seen it.
             managed.task.hold(f"it was not approved yet, or has changed: engine mcp approve {managed.task.name}")
         managed.is_running = True
         try:

@@ -10,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from engine.config.plugin_config import Plugin
 from engine.files.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
@@ -19,6 +20,7 @@ MAX_BYTES: Final = 100_000
 MAX_COMMANDS: Final = 500
 _MAX_DEPTH: Final = 3
 _SUFFIX: Final = ".md"
+_PLUGIN_ROOT: Final = re.compile(r"\$\{(?:ENGINE|CLAUDE)_PLUGIN_ROOT\}")
 # No dots or slashes, so that a name can't lead out of its folder.
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -55,10 +57,11 @@ class Commands:
         return f"{'similar' if close else 'available'}: {', '.join(f'/{each}' for each in close or names[:20])}"
 
 
-def find_commands(folders: Iterable[str], *, within: str = "") -> Commands:
+def find_commands(folders: Iterable[str], *, within: str = "", plugin: Plugin | None = None) -> Commands:
     """Return the commands in these folders; the earlier folder wins. Problems are reported, not raised.
 
-    A file may be a link to a file in its own folder or in the folder *within*.
+    A file may be a link to a file in its own folder or in the folder *within*. The names of a *plugin*'s commands begin
+    with its own.
     """
     commands: dict[str, Command] = {}
     problems: list[tuple[str, str]] = []
@@ -67,15 +70,22 @@ def find_commands(folders: Iterable[str], *, within: str = "") -> Commands:
     inside = os.path.realpath(within) if within else ""
     for folder in folders:
         root = os.path.realpath(os.path.expanduser(folder))  # noqa: PTH111 - a str
-        for path, name in _candidates(root, "", 1):
+        for path, name in _candidates(root, f"{plugin.name}:" if plugin else "", 1):
             try:
                 if name not in commands and len(commands) < MAX_COMMANDS:
                     # A file that is reached without a link is bounded by its own folder.
                     is_here = not inside or is_within(os.path.realpath(path), root)
-                    commands[name] = _read(path, name, root if is_here else inside)
+                    commands[name] = _placed(_read(path, name, root if is_here else inside), plugin)
             except UnusableFileError as error:
                 problems.append((path, str(error)))
     return Commands(available=tuple(sorted(commands.values(), key=lambda one: one.name)), problems=tuple(problems))
+
+
+def _placed(command: Command, plugin: Plugin | None) -> Command:
+    """Return a command that names the plugin's folder where its author has left it open."""
+    if plugin is None:
+        return command
+    return attrs.evolve(command, text=_PLUGIN_ROOT.sub(lambda _: plugin.folder, command.text))
 
 
 def _candidates(folder: str, prefix: str, depth: int) -> Iterator[tuple[str, str]]:

@@ -15,6 +15,7 @@ import attrs
 import trio
 
 from engine.config.instruction_config import Instructions
+from engine.config.plugin_config import Plugin
 from engine.core.errors import ConfigError, EngineError
 from engine.core.exception_groups import describe
 from engine.core.prompt_section import PromptSection
@@ -131,6 +132,7 @@ class PromptLayers:
         instructions: which files hold instructions; None: none are read.
         user_files: the user's own instructions; the first file that exists is used. `~` is the home folder.
         user_skills: folders with the user's own skills.
+        plugins: the user's plugins, which may have skills.
         sources: further sections, by name: functions of the working directory that return a text or None, and may
             block. If one fails, its section stays as it is.
         is_trusted: whether a project's own files may be read, by its folder; it may block, and raise `EngineError`.
@@ -142,6 +144,7 @@ class PromptLayers:
     instructions: Instructions | None = attrs.field(factory=Instructions)
     user_files: tuple[str, ...] = ()
     user_skills: tuple[str, ...] = ()
+    plugins: tuple[Plugin, ...] = ()
     sources: Mapping[str, Source] = attrs.field(factory=dict[str, Source])
     is_trusted: Callable[[str], bool] = _nobody
     trust: Callable[[str], object] | None = None
@@ -349,8 +352,9 @@ class PromptLayers:
     def _skills(self, workspace: Workspace, project: str) -> Skills:
         # The user's come first: a project must not replace a skill that the user calls by name.
         users = [SkillFolder(folder, within=self.home) for folder in self.user_skills]
+        plugins = [SkillFolder(folder, plugin=one.name) for one in self.plugins for folder in one.skills]
         own = [] if not project else workspace.own_folders(SKILLS)
-        return find_skills([*users, *(SkillFolder(folder, within=project) for folder in own)])
+        return find_skills([*users, *plugins, *(SkillFolder(folder, within=project) for folder in own)])
 
 
 def _require_text(text: object) -> str:

@@ -13,7 +13,7 @@ import attrs
 from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults
 from engine.config.instruction_config import Instructions
-from engine.config.mcp_config import McpConfig, McpServer
+from engine.config.mcp_config import McpConfig, McpOrigin, McpServer
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.arguments import structure
@@ -196,9 +196,10 @@ def _mcp(reader: _Reader) -> McpConfig:
     for name, server in table.servers.items():
         key = ("mcp", "servers", name)
         # A name is either the user's or the project's: see `project_config`.
-        is_own = any(document.kind != "project" for document, _ in reader.merged.contributions(key))
+        kinds = {document.kind for document, _ in reader.merged.contributions(key)}
+        origin: McpOrigin = "user" if kinds - {"project", "plugin"} else "plugin" if "plugin" in kinds else "project"
         if server.enabled:
-            servers[name] = reader.made(key, partial(make_mcp_server, server, "user" if is_own else "project"))
+            servers[name] = reader.made(key, partial(make_mcp_server, server, origin))
     required = tuple(name for name in table.required if name in servers or name not in table.servers)
     return reader.made(
         ("mcp",), lambda: McpConfig(servers=servers, required=required, required_wait=table.required_wait)

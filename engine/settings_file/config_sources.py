@@ -43,6 +43,7 @@ class ConfigSources:
         profile_file: the name of a further file beside the user's; empty: none.
         cwd: the working directory, for a project's files; None: they are not read.
         trusts: the project counts as trusted.
+        plugins: what plugins add, the weakest of all.
         system: the folder of the administrator's files.
         files: the user's decisions; they say which projects are trusted.
     """
@@ -53,6 +54,7 @@ class ConfigSources:
     profile_file: str = ""
     cwd: Path | None = None
     trusts: bool = False
+    plugins: tuple[ConfigDocument, ...] = ()
     system: Path = SYSTEM_FOLDER
     files: UserFiles = attrs.field(factory=UserFiles.default)
 
@@ -80,7 +82,7 @@ class LoadedConfig:
 
 def load_sources(sources: ConfigSources) -> LoadedConfig:
     """Read all sources. It blocks. Raises `ConfigError`, and `StoreError` if the list of trusted projects can't be read."""
-    documents = user_documents(sources.path, sources.env, sources.system)
+    documents = [*sources.plugins, *user_documents(sources.path, sources.env, sources.system)]
     root = "" if sources.cwd is None else find_project_root(str(sources.cwd), home=str(sources.files.home))
     ignored: list[IgnoredKey] = []
     untrusted = ""

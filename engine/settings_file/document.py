@@ -15,7 +15,7 @@ from engine.permission.rules.toml_positions import TomlPath, value_lines
 from engine.settings_file.config_keys import SECTIONS, VERSION_KEY, Key, format_key, leaves, unknown_part
 
 # From the weakest to the strongest.
-Kind = Literal["system", "user", "project", "profile file", "environment", "command line", "required"]
+Kind = Literal["plugin", "system", "user", "project", "profile file", "environment", "command line", "required"]
 
 # The version of the format, in the key `version`; a file without one is of the first.
 VERSION: Final = 1

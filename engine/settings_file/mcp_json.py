@@ -47,7 +47,7 @@ def read_mcp_json(root: str) -> McpJson:
     ignored: list[tuple[str, str]] = []
     for name, value in listed.items():
         try:
-            servers[name] = _table(value, root)
+            servers[name] = server_table(value, root)
         except ConfigError as error:
             ignored.append((name, str(error)))
     document = ConfigDocument("project", path, {"mcp": {"servers": servers}}) if servers else None
@@ -66,7 +66,7 @@ def _servers(text: str) -> Mapping[str, object]:
     return cast("dict[str, object]", listed)
 
 
-def _table(value: object, root: str) -> dict[str, object]:
+def server_table(value: object, root: str) -> dict[str, object]:
     """Return an entry as a table of our configuration. Raises `ConfigError` if it can't be one."""
     # Imported here: most projects have no such file.
     from engine.core.arguments import structure

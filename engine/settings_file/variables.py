@@ -54,6 +54,7 @@ FOR_CHILDREN: Final = (
     Variable(name="ENGINE_SESSION_ID", help="shell commands as hooks: the session"),
     Variable(name="ENGINE_PROJECT_DIR", help="shell commands as hooks: the project's folder"),
     Variable(name="ENGINE_HOOK_EVENT", help="shell commands as hooks: the event"),
+    Variable(name="ENGINE_PLUGIN_ROOT", help="shell commands as hooks: the folder of their plugin"),
     Variable(name="ENGINE_SESSION", help="`--notify`: the session"),
     Variable(name="ENGINE_QUESTION", help="`--notify`: what is asked"),
     Variable(name="ENGINE_REQUEST", help="`--notify`: the question's id"),

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "models": ("model_commands", "MODELS", "list the models you can use here, and what others need"),
     "tools": ("tool_commands", "TOOLS", "list the tools that the model can call"),
     "mcp": ("mcp_commands", "MCP", "add MCP servers, try them, approve their tools"),
+    "plugins": ("plugin_commands", "PLUGINS", "list, add, update and remove plugins"),
     "agents": ("agent_commands", "AGENTS", "list agents and sub-agents"),
     "permissions": ("permission_commands", "PERMISSIONS", "show, explain and check rules; revoke grants"),
     "auth": ("auth_commands", "AUTH", "list, store, test and delete the keys of providers"),

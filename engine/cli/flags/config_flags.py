@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
+
+import attrs
 
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
+from engine.core.errors import ConfigError, StoreError
 from engine.settings_file.config_sources import ConfigSources, LoadedConfig, load_sources
 from engine.settings_file.project_config import report_ignored
 from engine.settings_file.variables import unknown_variables
 
+if TYPE_CHECKING:
+    from engine.plugins.plugin_bundle import Bundle
+
+# The list of plugins, in the folder of the user's state.
+PLUGINS_FILE: Final = "plugins.json"
 # `-c` is also `--continue`: it is `--set` where a key and a value follow, as in `-c defaults.agent=plan`.
 _SETTING: Final = re.compile(r"[a-z_]+(\.[^\s=]+)+=.*", re.DOTALL)
 
@@ -24,6 +33,7 @@ _SETTING: Final = re.compile(r"[a-z_]+(\.[^\s=]+)+=.*", re.DOTALL)
 def config_sources(args: argparse.Namespace) -> ConfigSources:
     """Return the sources that the flags select; a command without one of the flags does not have its attribute."""
     return ConfigSources(
+        plugins=tuple(bundle.document for bundle in loaded_bundles()),
         path=args.config,
         env=os.environ,
         settings=tuple(cast("list[str]", getattr(args, "set", []))),
@@ -36,10 +46,40 @@ def config_sources(args: argparse.Namespace) -> ConfigSources:
 def load_user_config(args: argparse.Namespace) -> Config:
     """Return the configuration, and print what of it is ignored. It blocks. Raises `ConfigError`."""
     loaded = load_sources(config_sources(args))
-    config = loaded.config()
+    config = attrs.evolve(loaded.config(), plugins=tuple(bundle.plugin for bundle in loaded_bundles()))
     for line in config_warnings(loaded):
         print_error(escape_control_chars(line))
     return config
+
+
+def loaded_bundles() -> Sequence[Bundle]:
+    """Return the user's plugins. It blocks. Each that can't be used is one line on standard error, once."""
+    # Imported here: most users have no plugins.
+    from platformdirs import user_state_path
+
+    try:
+        path = user_state_path("engine", appauthor=False) / PLUGINS_FILE
+        return _load_once(path, path.stat().st_mtime_ns)
+    except FileNotFoundError:
+        return ()
+    except (ConfigError, StoreError, OSError) as error:
+        # Whatever is wrong with plugins, the program starts.
+        print_error(f"no plugin was loaded: {escape_control_chars(str(error))}")
+        return ()
+
+
+@functools.lru_cache(maxsize=1)
+def _load_once(_path: Path, _changed: int) -> Sequence[Bundle]:
+    from engine.plugins.installed import InstalledPlugins
+
+    bundles: list[Bundle] = []
+    for one in InstalledPlugins.of_user().load():
+        if one.bundle is None:
+            problem = escape_control_chars(one.problem)
+            print_error(f"the plugin {one.record.name} was not loaded: {problem}\nNext: engine plugins")
+        else:
+            bundles.append(one.bundle)
+    return bundles
 
 
 def config_warnings(loaded: LoadedConfig) -> list[str]:

@@ -23,6 +23,7 @@ from engine.settings_file.document import VERSION
 from engine.settings_file.edit_file import with_value, without_value
 
 _SECTION: Final = ("mcp", "servers")
+_NAMED_BY: Final = {"project": "the project", "plugin": "a plugin"}
 
 
 def add_main(arguments: list[str]) -> int:
@@ -140,7 +141,7 @@ def _line(facts: dict[str, object]) -> str:
         parts.append(f"{withheld} wait for approval")
     if refused := len(_texts(facts["refused"])):
         parts.append(f"{refused} can't be used")
-    origin = ", named by the project" if facts["origin"] == "project" else ""
+    origin = f", named by {_NAMED_BY[str(facts['origin'])]}" if facts["origin"] in _NAMED_BY else ""
     return f"{what} ({', '.join(parts)}{origin})"
 
 

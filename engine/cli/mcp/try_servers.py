@@ -75,7 +75,7 @@ async def _test(servers: McpServers, name: str, args: argparse.Namespace) -> int
 async def _approve(servers: McpServers, name: str, args: argparse.Namespace) -> int:
     state = await servers.wait_settled(name)
     if state.phase == "needs_approval":
-        print_text(_lines("The project names this server:", _parts(require_server(args))))
+        print_text(_lines("The project or a plugin names this server:", _parts(require_server(args))))
         if not await _confirm("Start it, to see its tools?", yes=args.yes):
             return FAILED
         servers.start_again(name)

@@ -53,6 +53,7 @@ class _Handler:
     timeout: float = attrs.field(default=TIMEOUT, validator=attrs.validators.gt(0))
     shell: str = "bash"
     once: bool = False
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     statusMessage: str = ""  # noqa: N815  # as the protocol calls it
 
 
@@ -186,6 +187,7 @@ class _Loader:
             argv=line,
             is_blocking=not listed.is_async,
             project=self.project,
+            env=handler.env,
         )
 
 

@@ -7,7 +7,7 @@ cancelled: what it leaves in the background goes with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar, Final, Generic, Literal, TypeVar
 
 import attrs
@@ -40,6 +40,7 @@ class ShellHook(Generic[S, D]):
         argv: the program and its arguments.
         is_blocking: whether its reply counts; False for "async" hooks.
         project: the folder for `CLAUDE_PROJECT_DIR`; None: the session's working directory.
+        env: further variables of the command.
     """
 
     name: str
@@ -49,6 +50,7 @@ class ShellHook(Generic[S, D]):
     argv: tuple[str, ...]
     is_blocking: bool = True
     project: str | None = None
+    env: Mapping[str, str] = attrs.field(factory=dict[str, str])
     # Commands of one event run at the same time, as in Claude Code.
     is_concurrent: ClassVar[Literal[True]] = True
 
@@ -106,7 +108,7 @@ class ShellHook(Generic[S, D]):
                     on_output=output.take,
                     on_errors=errors.take,
                     input=self.point.payload(subject, extra),
-                    env={**os.environ, **message},
+                    env={**os.environ, **self.env, **message},
                     grace=_GRACE,
                 )
             except OSError as error:

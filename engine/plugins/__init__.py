@@ -1,0 +1,1 @@
+"""Plugins as data: folders with skills, commands, agents, MCP servers and hooks. No Python of theirs is imported."""
