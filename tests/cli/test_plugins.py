@@ -185,7 +185,10 @@ def test_run_uses_all_of_a_plugin(engine: Start, tmp_path: Path) -> None:
     (shop / "commands/show.md").write_text("bash echo shown ${ENGINE_PLUGIN_ROOT}")
     hook = f"echo hooked $ENGINE_PLUGIN_ROOT >> {tmp_path}/hooked"
     hooks = json.dumps([{"type": "command", "command": hook}]).replace('": "', '" = "')
-    (shop / "plugin.toml").write_text(f'name = "shop"\n[[hooks.PreToolUse]]\nhooks = {hooks}\n')
+    (shop / "plugin.toml").write_text(
+        f'name = "shop"\n[[hooks.PreToolUse]]\nhooks = {hooks}\n'
+        f'[mcp.servers.files]\ncommand = "touch"\nargs = ["{tmp_path}/started"]\n'
+    )
     added = engine("plugins", "add", str(shop), "--yes")
     assert added.wait() == 0, added.output
     command = engine("run", "--yes", "--json", "/shop:show")
@@ -194,3 +197,8 @@ def test_run_uses_all_of_a_plugin(engine: Start, tmp_path: Path) -> None:
     assert f"shown {os.path.realpath(copy)}" in command.output
     assert "- shop:pack: How to pack." in command.output
     assert (tmp_path / "hooked").read_text() == f"hooked {os.path.realpath(copy)}\n"
+    # Added is not approved, and nobody is there to ask.
+    approve = engine("mcp", "approve", "shop_files")
+    assert approve.wait() == 1, approve.output
+    assert "The project or a plugin names this server:" in approve.output
+    assert not (tmp_path / "started").exists()

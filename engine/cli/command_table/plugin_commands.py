@@ -50,7 +50,7 @@ PLUGINS: Final = CommandSpec(
                         Flag(
                             names=("--folder",),
                             value="DIR",
-                            help="the plugin's folder inside of the source",
+                            help="read this directory of the source",
                             example="--folder plugins/shop",
                         ),
                         _YES,

@@ -166,7 +166,7 @@ function __engine_flags
         case 'plugins list'
             printf '%s\t%s\n' '--json' 'print JSON instead of text' '--help' 'show all about this command'
         case 'plugins add'
-            printf '%s\t%s\n' '--folder' 'the plugin\'s folder inside of the source' '--yes' 'approve without asking' '--help' 'show all about this command'
+            printf '%s\t%s\n' '--folder' 'read this directory of the source' '--yes' 'approve without asking' '--help' 'show all about this command'
         case 'plugins update'
             printf '%s\t%s\n' '--yes' 'approve without asking' '--help' 'show all about this command'
         case 'plugins remove'

@@ -191,7 +191,7 @@ _engine_command() {
         flags=('--json:print JSON instead of text' '--help:show all about this command')
         ;;
     ("plugins add")
-        flags=('--folder:the plugin'"'"'s folder inside of the source' '--yes:approve without asking' '--help:show all about this command')
+        flags=('--folder:read this directory of the source' '--yes:approve without asking' '--help:show all about this command')
         ;;
     ("plugins update")
         flags=('--yes:approve without asking' '--help:show all about this command')
