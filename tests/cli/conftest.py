@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.cli.forked import Ended, Forks
+from tests.cli.forked import Ended, ForkedCommand, Forks, fork_server
 from tests.cli.processes import REPOSITORY, Command
 
 
@@ -84,6 +84,13 @@ class Start(Protocol):
     ) -> Command: ...
 
 
+@pytest.fixture(scope="session")
+def fork_path(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    """Where processes are forked for `engine`."""
+    with fork_server(tmp_path_factory.mktemp("forks")) as path:
+        yield path
+
+
 @pytest.fixture
 def engine(host: str, tmp_path: Path) -> Iterator[Start]:
     """Start `engine …` in `tmp_path`, with a key and the host's address in its environment."""
@@ -98,6 +105,25 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
             environment = {**environment_for(host, tmp_path), **env}
             return stack.enter_context(
                 Command(arguments, cwd=tmp_path, env=environment, terminal=terminal, program=program)
+            )
+
+        yield start
+
+
+@pytest.fixture
+def forked_engine(engine: Start, fork_path: str, host: str, tmp_path: Path, *, is_full: bool) -> Iterator[Start]:
+    """The same in forked processes, without the second that Python takes to import the engine; not under `make full`."""
+    with ExitStack() as stack:
+
+        def start(*arguments: str, terminal: bool = False, program: Sequence[str] = (), **env: str) -> Command:
+            if program:
+                return engine(*arguments, terminal=terminal, program=program, **env)
+            # Python heeds such variables only when it starts.
+            if is_full or any(name.startswith("PYTHON") for name in env):
+                return engine(*arguments, terminal=terminal, **env)
+            environment = {**environment_for(host, tmp_path), **env}
+            return stack.enter_context(
+                ForkedCommand(fork_path, arguments, cwd=tmp_path, env=environment, terminal=terminal)
             )
 
         yield start

@@ -26,7 +26,7 @@ from typing import IO, Any, Self
 
 import attrs
 
-from tests.cli.processes import REPOSITORY
+from tests.cli.processes import REPOSITORY, Command
 
 _MAX_REQUEST = 1_000_000
 # A run that hangs is a failure of what it tests, not of the machine.
@@ -106,23 +106,80 @@ request = {{"arguments": sys.argv[1:], "cwd": os.getcwd(), "env": dict(os.enviro
 socket.send_fds(connection, [json.dumps(request).encode()], [0, 1, 2])
 for number in range(3):
     os.close(number)
+connection.recv(100)
 code = int(connection.recv(100))
 os._exit(code if code >= 0 else 128 - code)
 """
 
 
 @contextmanager
-def forking_engine(folder: Path) -> Generator[str]:
-    """Return the text of a program `engine`, which works in the block."""
+def fork_server(folder: Path, *options: str) -> Generator[str]:
+    """Let a process fork others in the block; return the path of its socket."""
     path = str(folder / "forks")
-    arguments = [sys.executable, "-W", "error", "-m", "tests.cli.forked", path]
+    arguments = [sys.executable, *options, "-m", "tests.cli.forked", path]
     with subprocess.Popen(arguments, cwd=REPOSITORY, stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         try:
             assert server.stdout.readline()
-            yield ENGINE_PROGRAM.format(python=sys.executable, path=path)
+            yield path
         finally:
             server.kill()
+
+
+@contextmanager
+def forking_engine(folder: Path) -> Generator[str]:
+    """Return the text of a program `engine`, which works in the block."""
+    with fork_server(folder, "-W", "error") as path:
+        yield ENGINE_PROGRAM.format(python=sys.executable, path=path)
+
+
+class Fork:
+    """`engine ARGUMENTS` as a forked process, with what the tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self, path: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]
+    ) -> None:
+        self.returncode: int | None = None
+        self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._connection.connect(path)
+        request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "open": [0, 1, 2]}
+        socket.send_fds(self._connection, [json.dumps(request).encode()], streams)
+        self.pid = int(self._connection.recv(100))
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0.0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("engine", timeout or 0.0)
+            self.returncode = int(self._connection.recv(100))
+            self._connection.close()
+        return self.returncode
+
+
+class ForkedCommand(Command):
+    """The same in a forked process: it does not import the engine again."""
+
+    def __init__(
+        self, path: str, arguments: Sequence[str], *, cwd: Path, env: Mapping[str, str], terminal: bool = False
+    ) -> None:
+        self._path = path
+        super().__init__(arguments, cwd=cwd, env=env, terminal=terminal, program=())
+
+    def _start(self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, output: int) -> Fork:
+        with Path(os.devnull).open("rb") as null:
+            first = null.fileno() if stdin == subprocess.DEVNULL else stdin
+            return Fork(self._path, command, cwd, env, (first, output, output))
 
 
 def serve() -> None:
@@ -149,9 +206,10 @@ def listen(path: str) -> None:
                     data, descriptors, _, _ = socket.recv_fds(connection, _MAX_REQUEST, 3)
                     child, reader = _fork(data, descriptors)
                     running[reader] = child, connection
+                    connection.send(str(child).encode())
                 else:
                     child, connection = running.pop(ready)
-                    with connection:
+                    with connection, suppress(BrokenPipeError):  # whoever asked may be gone
                         connection.send(str(_end(child, ready)).encode())
 
 

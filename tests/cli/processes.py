@@ -1,5 +1,7 @@
 """The command as a real process: on pipes or on a terminal, spoken to and listened to with a time limit."""
 
+from __future__ import annotations
+
 import codecs
 import fcntl
 import itertools
@@ -14,7 +16,10 @@ import termios
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from tests.cli.forked import Fork
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 _numbers = itertools.count(1)
@@ -77,18 +82,23 @@ class Command:
         environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", "NO_COLOR": "1", **env}
         if terminal:
             set_size(theirs, 100, 30)
-        self.process = subprocess.Popen(
+        self.process = self._start(command, cwd, environment, theirs if terminal else stdin, theirs)
+        os.close(theirs)
+
+    def _start(
+        self, command: Sequence[str], cwd: Path, env: Mapping[str, str], stdin: int, output: int
+    ) -> subprocess.Popen[bytes] | Fork:
+        return subprocess.Popen(
             command,
             cwd=cwd,
-            env=environment,
-            stdin=theirs if terminal else stdin,
-            stdout=theirs,
+            env=env,
+            stdin=stdin,
+            stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             # The terminal becomes its controlling one, so that Ctrl-C and a hang-up reach it.
-            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if terminal else None,  # noqa: PLW1509
+            preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if stdin == output else None,  # noqa: PLW1509
         )
-        os.close(theirs)
 
     def __enter__(self) -> Self:
         return self

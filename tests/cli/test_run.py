@@ -19,6 +19,12 @@ from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
+
+@pytest.fixture
+def engine(forked_engine: Start) -> Start:
+    return forked_engine
+
+
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 
 
