@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -57,7 +57,7 @@ def is_commit(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def fetched(source: Source, subfolder: str) -> Iterator[Path]:
+def fetched(source: Source, subfolder: str) -> Generator[Path]:
     """Fetch a source, and yield the plugin's folder. Raises `ConfigError`."""
     with tempfile.TemporaryDirectory(prefix="engine-plugin-") as scratch:
         if source.commit:
