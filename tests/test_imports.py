@@ -86,7 +86,8 @@ def test_no_module_of_the_engine_loads_asyncio() -> None:
     names = [
         m.name
         for m in pkgutil.walk_packages(engine.__path__, "engine.")
-        if not m.name.endswith("__main__") and not m.name.startswith(("engine.store.postgres.", "engine.mcp."))
+        if not m.name.endswith("__main__")
+        and not m.name.startswith(("engine.store.postgres.", "engine.mcp.", "engine.mcp_server."))
     ]
     code = f"""
 import importlib

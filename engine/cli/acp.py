@@ -8,30 +8,22 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import final
 
-import attrs
 import trio
 
 from engine.acp.editor_agent import EditorAgent
 from engine.acp.editor_connection import LIMITS, EditorConnection
 from engine.acp.editor_host import EditorCommand
-from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import parse_arguments
-from engine.cli.default_tools import default_tools, knowledge_for
-from engine.cli.flags.model_flags import model_choice
-from engine.cli.flags.permission_flags import permission_choice
-from engine.cli.flags.store_flags import resolve_store
-from engine.cli.prompt_files import TaskFlags, custom_commands, expand_task, user_prompt_layers
-from engine.cli.served_engine import open_served_engine
+from engine.cli.prompt_files import TaskFlags, custom_commands, expand_task
+from engine.cli.served_engine import ServedSetup
 from engine.cli.terminal.exit_codes import DONE, run_command
 from engine.cli.terminal.own_streams import take_standard_streams
 from engine.cli.terminal.signals import termination_signals, watch_signals
 from engine.control.transport.line_transport import LineTransport
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import public
-from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper
 from engine.session.engine import Engine
-from engine.session.validation import secrets_of
 
 
 def main(arguments: list[str]) -> int:
@@ -74,31 +66,20 @@ class _EditorHost:
     """The engine and the commands of the user, as the flags and the configuration have them."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        self._args = args
-        self._permissions = permission_choice(args)
-        configured = config_with_agents(args)
-        self._config = attrs.evolve(configured, sandbox=self._permissions.box(configured))
-        self._layers = user_prompt_layers(self._config, self._permissions)
-        self._place = resolve_store(args)
-        # Commands of the model run as the same user, who may read this process's environment in /proc.
-        hide_own_secrets(secrets_of(self._config))
+        self._setup = ServedSetup(args)
 
     def open_engine(self) -> AbstractAsyncContextManager[Engine]:
         """Return the engine to use. It blocks. Raises `ConfigError` if no model can be used."""
-        model = model_choice(self._args, self._config)
-        tools = default_tools(
-            self._config.sandbox, knowledge_for(self._config), self._layers, self._args.cwd, self._config.all_agents
-        )
-        return open_served_engine(model, self._permissions, self._layers, tools, place=self._place, on_exhausted="stop")
+        return self._setup.open_engine()
 
     def commands(self, cwd: str) -> Sequence[EditorCommand]:
         """Return the custom commands in that folder. It blocks."""
-        commands, _ = custom_commands(Path(cwd), self._layers)
+        commands, _ = custom_commands(Path(cwd), self._setup.layers)
         return [EditorCommand(each.name, each.description) for each in commands.available]
 
     def expand(self, text: str, cwd: str) -> str:
         """Return a prompt with a custom command at its beginning expanded; any other text as it is. It blocks."""
         try:
-            return expand_task(text, (), Path(cwd), self._layers, TaskFlags(config=self._config)).text
+            return expand_task(text, (), Path(cwd), self._setup.layers, TaskFlags(config=self._setup.config)).text
         except ConfigError:  # no such command: it may be an ordinary sentence
             return text

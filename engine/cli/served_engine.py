@@ -1,18 +1,26 @@
-"""The engine of a program that serves clients: `engine serve` and `engine acp`."""
+"""The engine of a program that serves clients: `engine serve`, `engine acp` and `engine mcp serve`."""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import final
 
-from engine.cli.default_tools import tool_sources
-from engine.cli.flags.model_flags import ModelChoice
-from engine.cli.flags.permission_flags import PermissionChoice
-from engine.cli.flags.store_flags import open_store
+import attrs
+
+from engine.cli.agent_files import config_with_agents
+from engine.cli.default_tools import default_tools, knowledge_for, tool_sources
+from engine.cli.flags.model_flags import ModelChoice, model_choice
+from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
+from engine.cli.flags.store_flags import open_store, resolve_store
+from engine.cli.prompt_files import user_prompt_layers
 from engine.core.settings import OnExhausted, Settings
+from engine.process.own_environment import hide_own_secrets
 from engine.prompt.layers import PromptLayers
 from engine.session.engine import Engine, open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
+from engine.session.validation import secrets_of
 from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.tools.tool import Tool
 
@@ -43,3 +51,32 @@ async def open_served_engine(
         ) as eng,
     ):
         yield eng
+
+
+@final
+class ServedSetup:
+    """An engine for clients on standard streams, as the flags and the configuration have it.
+
+    Attributes:
+        config: the configuration.
+        layers: the user's prompts.
+    """
+
+    def __init__(self, args: argparse.Namespace) -> None:
+        """Read the configuration. It blocks. Raises `ConfigError`."""
+        self._args = args
+        self._permissions = permission_choice(args)
+        configured = config_with_agents(args)
+        self.config = attrs.evolve(configured, sandbox=self._permissions.box(configured))
+        self.layers = user_prompt_layers(self.config, self._permissions)
+        self._place = resolve_store(args)
+        # Commands of the model run as the same user, who may read this process's environment in /proc.
+        hide_own_secrets(secrets_of(self.config))
+
+    def open_engine(self) -> AbstractAsyncContextManager[Engine]:
+        """Return the engine to use. It blocks. Raises `ConfigError` if no model can be used."""
+        model = model_choice(self._args, self.config)
+        tools = default_tools(
+            self.config.sandbox, knowledge_for(self.config), self.layers, self._args.cwd, self.config.all_agents
+        )
+        return open_served_engine(model, self._permissions, self.layers, tools, place=self._place, on_exhausted="stop")

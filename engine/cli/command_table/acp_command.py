@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from engine.cli.command_table.command_list import summary
-from engine.cli.command_table.command_spec import CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CWD, STORE
+from engine.cli.command_table.command_spec import CommandSpec, FlagGroup
+from engine.cli.command_table.shared_flags import CWD, QUESTION_TIMEOUT, STORE
 from engine.cli.command_table.turn_flags import MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
-from engine.cli.flags.arg_types import seconds
 
 ACP: Final = CommandSpec(
     name="acp",
@@ -22,16 +21,7 @@ ACP: Final = CommandSpec(
             (
                 CWD,
                 STORE,
-                Flag(
-                    names=("--question-timeout",),
-                    value="SECONDS",
-                    help="deny what the user does not answer for so long",
-                    detail="An editor may not show a question.",
-                    parse=seconds,
-                    default=600.0,
-                    default_text="600",
-                    example="--question-timeout 120",
-                ),
+                QUESTION_TIMEOUT,
             ),
         ),
         PERMISSION_FLAGS,

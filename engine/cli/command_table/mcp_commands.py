@@ -8,7 +8,9 @@ import attrs
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSON
+from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSON, QUESTION_TIMEOUT, STORE
+from engine.cli.command_table.turn_flags import MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
+from engine.cli.flags.arg_types import directory
 
 _CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration"}
 _NAME: Final = Argument(name="name", help="its name in the configuration")
@@ -18,7 +20,8 @@ _YES: Final = Flag(names=("--yes",), help="approve without asking")
 MCP: Final = CommandSpec(
     name="mcp",
     help=summary("mcp"),
-    description="Add MCP servers, try them, and approve their tools. A tool is used only once you have approved its definition.",
+    description="Add MCP servers, try them, and approve their tools. A tool is used only once you have approved its definition. "
+    "Or be one.",
     default="list",
     subcommands=(
         CommandSpec(
@@ -127,6 +130,38 @@ MCP: Final = CommandSpec(
             exit_codes=_CODES,
             sample="files",
             examples=(("mcp remove files", "remove it"),),
+        ),
+        CommandSpec(
+            name="mcp serve",
+            help="serve other agents, as an MCP server",
+            description="Be an MCP server on standard input and output: another agent starts this command, gives it coding tasks "
+            "with the tool run, and asks its user what needs permission.",
+            run="engine.cli.mcp.serve_engine:main",
+            groups=(
+                FlagGroup(
+                    "sessions",
+                    (
+                        CWD,
+                        Flag(
+                            names=("--root",),
+                            value="DIR",
+                            help="work only in this folder and below it",
+                            parse=directory,
+                            default_text="--cwd",
+                            example="--root ..",
+                            completes="directory",
+                        ),
+                        STORE,
+                        QUESTION_TIMEOUT,
+                    ),
+                ),
+                PERMISSION_FLAGS,
+                SANDBOX_FLAGS,
+                MODEL_FLAGS,
+            ),
+            notes=("When the client closes its end, running turns are cancelled and saved.",),
+            exit_codes={0: "the client has gone", 1: "failed", 2: "wrong usage or configuration"},
+            examples=(("mcp serve --root .", "serve the agent that starts it, in this folder"),),
         ),
     ),
 )

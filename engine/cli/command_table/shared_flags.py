@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.cli.command_table.command_spec import Flag
-from engine.cli.flags.arg_types import directory
+from engine.cli.flags.arg_types import directory, seconds
 
 JSON: Final = Flag(names=("--json",), help="print JSON instead of text")
 CONFIG: Final = Flag(
@@ -41,6 +41,16 @@ CWD: Final = Flag(
     default_text="this one",
     example="--cwd ..",
     completes="directory",
+)
+QUESTION_TIMEOUT: Final = Flag(
+    names=("--question-timeout",),
+    value="SECONDS",
+    help="deny what the user does not answer for so long",
+    detail="An editor or another agent may not show a question.",
+    parse=seconds,
+    default=600.0,
+    default_text="600",
+    example="--question-timeout 120",
 )
 STORE: Final = Flag(
     names=("--store",),
