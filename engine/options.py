@@ -6,6 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.session.engine_options import ContextOptions as ContextOptions
     from engine.session.engine_options import FileOptions as FileOptions
+    from engine.session.engine_options import FolderSetup as FolderSetup
     from engine.session.engine_options import PermissionOptions as PermissionOptions
     from engine.session.engine_options import Ports as Ports
     from engine.session.structured_output import OutputSpec as OutputSpec
@@ -14,7 +15,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "engine.session.engine_options": "ContextOptions FileOptions PermissionOptions Ports",
+            "engine.session.engine_options": "ContextOptions FileOptions FolderSetup PermissionOptions Ports",
             "engine.session.structured_output": "OutputSpec answer_schema",
         },
     )

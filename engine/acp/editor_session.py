@@ -197,7 +197,7 @@ class EditorSession:
 
     @property
     def _profile(self) -> str:
-        return self.session.state.profile or self._defaults.profile
+        return self.session.state.profile or live_session(self.session).config.profile or self._defaults.profile
 
     def replay(self) -> None:
         """Send the conversation so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from engine.agents.discovery import AgentFolder, LoadedAgents, agent_folders, drop_unknown_models, load_agents
@@ -49,20 +50,23 @@ def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
     return drop_unknown_models(agents, lambda model: None if model.startswith("local:") else split_name(model, config))
 
 
-def report_untrusted(agents: LoadedAgents) -> None:
-    """Report the folders that were ignored because their project is not trusted."""
+def report_untrusted(agents: LoadedAgents, report: Callable[[str], None] = print_error) -> None:
+    """Print or *report* the folders that were ignored because their project is not trusted."""
     for folder in agents.not_trusted:
-        print_error(
+        report(
             f"{escape_control_chars(folder)} was ignored: the project is not trusted (`engine permissions trust` trusts it)"
         )
 
 
-def config_with_agents(args: argparse.Namespace) -> Config:
-    """Return the user's configuration, including the agents in files. It blocks. Raises `ConfigError`."""
-    config = load_user_config(args)
+def config_with_agents(args: argparse.Namespace, report: Callable[[str], None] = print_error) -> Config:
+    """Return the user's configuration, including the agents in files. It blocks. Raises `ConfigError`.
+
+    What can't be used is printed, or reported to *report*.
+    """
+    config = load_user_config(args, report)
     discovered = load_user_agents(config, args.cwd, trusts=args.trust)
     # One broken file must not stop the command: the agent is left out.
     for path, why in discovered.problems:
-        print_error(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
-    report_untrusted(discovered)
+        report(f"agent {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+    report_untrusted(discovered, report)
     return discovered.merge_into(config)

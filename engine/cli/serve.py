@@ -9,18 +9,15 @@ import sys
 from contextlib import suppress
 from typing import Final
 
-import attrs
-
-from engine.cli.agent_files import config_with_agents
 from engine.cli.command_table.find_command import find_spec, parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.flags.config_flags import split_continue
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
+from engine.cli.folder_settings import FolderSettings
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
-from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.server_process import ServeCommand, run_server
 from engine.cli.terminal.exit_codes import run_command
 from engine.control.listen import ServeOptions
@@ -75,8 +72,8 @@ def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
     if args.stdio:
         _check_stdio(args, manager)
     permissions = permission_choice(args)
-    configured = config_with_agents(args)
-    config = attrs.evolve(configured, sandbox=permissions.box(configured))
+    folders = FolderSettings(args, permissions)
+    config = folders.config(args.cwd)
     place = resolve_store(args)
     serving = None if args.stdio else _options(args, manager, place)
     if args.audit is not None:
@@ -84,8 +81,8 @@ def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:
     return ServeCommand(
         model=model_choice(args, config),
         cwd=args.cwd,
-        permissions=permissions,
-        layers=user_prompt_layers(config, permissions),
+        folders=folders,
+        layers=folders.layers(config),
         place=place,
         serving=serving,
         drain=args.drain,

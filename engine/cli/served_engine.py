@@ -7,14 +7,11 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import final
 
-import attrs
-
-from engine.cli.agent_files import config_with_agents
 from engine.cli.default_tools import default_tools, knowledge_for, tool_sources
 from engine.cli.flags.model_flags import ModelChoice, model_choice
-from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
+from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
-from engine.cli.prompt_files import user_prompt_layers
+from engine.cli.folder_settings import FolderSettings
 from engine.core.settings import OnExhausted, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.prompt.layers import PromptLayers
@@ -28,14 +25,17 @@ from engine.tools.tool import Tool
 @asynccontextmanager
 async def open_served_engine(
     model: ModelChoice,
-    permissions: PermissionChoice,
+    folders: FolderSettings,
     layers: PromptLayers,
     tools: Sequence[Tool],
     *,
     place: str,
     on_exhausted: OnExhausted = "ask",
 ) -> AsyncGenerator[Engine]:
-    """Open the store at *place* and an engine over it. A checkpoint. Raises `ConfigError`, `StoreError`."""
+    """Open the store at *place* and an engine over it. A checkpoint. Raises `ConfigError`, `StoreError`.
+
+    A session has the settings of its own folder.
+    """
     async with (
         open_store(place) as store,
         open_engine(
@@ -43,10 +43,10 @@ async def open_served_engine(
             config=model.config,
             tools=tools,
             settings=Settings(options=model.options, on_exhausted=on_exhausted),
-            permissions=PermissionOptions(approver=permissions.policy(model.config)),
+            permissions=PermissionOptions(approver=folders.policy),
             store=store,
             context=ContextOptions(prompt=layers),
-            ports=Ports(sources=tool_sources(model.config)),
+            ports=Ports(sources=tool_sources(model.config), configure=folders.setup),
             files=FileOptions(snapshots=ProjectSnapshots(left_out=(place,))),
         ) as eng,
     ):
@@ -65,10 +65,9 @@ class ServedSetup:
     def __init__(self, args: argparse.Namespace) -> None:
         """Read the configuration. It blocks. Raises `ConfigError`."""
         self._args = args
-        self._permissions = permission_choice(args)
-        configured = config_with_agents(args)
-        self.config = attrs.evolve(configured, sandbox=self._permissions.box(configured))
-        self.layers = user_prompt_layers(self.config, self._permissions)
+        self._folders = FolderSettings(args, permission_choice(args))
+        self.config = self._folders.config(args.cwd)
+        self.layers = self._folders.layers(self.config)
         self._place = resolve_store(args)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         hide_own_secrets(secrets_of(self.config))
@@ -79,4 +78,4 @@ class ServedSetup:
         tools = default_tools(
             self.config.sandbox, knowledge_for(self.config), self.layers, self._args.cwd, self.config.all_agents
         )
-        return open_served_engine(model, self._permissions, self.layers, tools, place=self._place, on_exhausted="stop")
+        return open_served_engine(model, self._folders, self.layers, tools, place=self._place, on_exhausted="stop")

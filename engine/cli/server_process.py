@@ -13,7 +13,7 @@ import attrs
 import trio
 
 from engine.cli.flags.model_flags import ModelChoice
-from engine.cli.flags.permission_flags import PermissionChoice
+from engine.cli.folder_settings import FolderSettings
 from engine.cli.page_link import open_in_browser, running_link
 from engine.cli.served_engine import open_served_engine
 from engine.cli.stdio_server import serve_stdio
@@ -44,6 +44,7 @@ class ServeCommand:
     """The parsed command line.
 
     Attributes:
+        folders: the settings of each session's folder.
         place: the store's location.
         serving: how it is reached; None: over its standard streams.
         drain: how long turns may go on when it ends.
@@ -54,7 +55,7 @@ class ServeCommand:
 
     model: ModelChoice
     cwd: Path
-    permissions: PermissionChoice
+    folders: FolderSettings
     layers: PromptLayers
     place: str
     serving: ServeOptions | None
@@ -94,7 +95,7 @@ async def _serve(command: ServeCommand, tools: Sequence[Tool], streams: tuple[in
             # The server outlives the engine, so that clients get what that says when it is closed.
             async with trio.open_nursery() as nursery:
                 async with open_served_engine(
-                    command.model, command.permissions, command.layers, tools, place=command.place
+                    command.model, command.folders, command.layers, tools, place=command.place
                 ) as eng:
                     served = await nursery.start(_run, eng, command, streams, ended)
                     process = _ServerProcess(command, eng, served)

@@ -200,13 +200,14 @@ class EngineReads:
         return tu.ContextResult(report=report_context(record.live))
 
     async def agents(self, params: sv.OptionalSessionParams) -> sv.AgentListResult:
-        """Return the configured agents. A checkpoint if a session is named."""
-        if params.session_id is not None:
-            await self.record(params.session_id)
+        """Return the configured agents, those of a session's folder included if it is open. A checkpoint if one is named."""
+        config = self._runtime.setup.config
+        if params.session_id is not None and (live := (await self.record(params.session_id)).live) is not None:
+            config = live.config.folder_config
         return sv.AgentListResult(
             agents=tuple(
                 sv.AgentRow(name=name, description=agent.description, mode=agent.mode, model=agent.model)
-                for name, agent in self._runtime.setup.config.all_agents.items()
+                for name, agent in config.all_agents.items()
             )
         )
 

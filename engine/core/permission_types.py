@@ -117,12 +117,14 @@ class PermissionScope(Value):
         rules: the rules of its agent.
         is_bound: whether these are plan-mode bounds on top of another scope of the session; they are dropped once the
             plan is approved.
+        profile: the profile of the session's folder; that of the root session counts. Empty: the approver's own.
     """
 
     session_id: SessionId
     turn_id: TurnId
     rules: tuple[Rule, ...] = ()
     is_bound: bool = False
+    profile: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

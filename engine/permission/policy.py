@@ -38,7 +38,7 @@ from engine.permission.grants.grants import Grant, GrantOrigin, Grants
 from engine.permission.project_root import find_project_root
 from engine.permission.requested_rights import granted_rights, is_any_file, right_to_judge, would_grant
 from engine.permission.rules.path_pattern import PathPattern
-from engine.permission.rules.profiles import DEFAULT, defaults, require_profile
+from engine.permission.rules.profiles import DEFAULT, defaults, require_liftable, require_profile
 from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.wildcard import Wildcard
@@ -230,13 +230,12 @@ class Policy:
         Not a checkpoint. Raises `ConfigError` if there is none of that name, or if the policy's own one denies: what is
         denied is lifted by its user only, and by no client of a session.
         """
-        if not profile or profile == self.profile:
+        if not profile:
             self._session_profiles.pop(session_id, None)
             return
-        defaults(profile)
-        if any(rule.action == "deny" for rule in self._defaults.rules):
-            raise ConfigError(f"the configured profile {self.profile!r} denies, so no session may use {profile!r}")
+        require_liftable(self.profile, profile)
         require_profile(profile, self.layers.widest_profile)
+        # Also the policy's own: it may replace that of the session's folder.
         self._session_profiles[session_id] = profile
 
     def end_turn(self, turn_id: TurnId) -> None:
@@ -342,7 +341,8 @@ class Policy:
         return Project(root, self.load_project_rules(cwd, root) if root else ())
 
     def _profile_of(self, chain: Sequence[PermissionScope]) -> str:
-        return self._session_profiles.get(chain[0].session_id, self.profile) if chain else self.profile
+        """Return the profile that was selected for the root session, or else its folder's, or the policy's own."""
+        return (self._session_profiles.get(chain[0].session_id) or chain[0].profile if chain else "") or self.profile
 
     # -- one session ----------------------------------------------------------------------
 

@@ -68,7 +68,7 @@ async def recover(session: LiveSession, request_id: str, how: Recovery, *, model
     if how not in get_args(Recovery) or (how == "switch") != (model is not None):
         raise ConfigError(f"recover takes 'wait', 'stop', or 'switch' with a model, not {how!r} with {model!r}")
     label, models = require_label(by), session.engine.models
-    resolved = None if model is None else models.models_of((model,))[0]
+    resolved = None if model is None else models.models_of((model,), session.config.folder_config)[0]
     # Before the question is answered: after that, the loop sends a request with what it knows about the model.
     if resolved is not None:
         await models.learn((resolved,))

@@ -28,25 +28,22 @@ from engine.session.engine_runtime import EngineRuntime
 from engine.session.engine_services import EngineSetup
 from engine.session.live_session import LiveSession, use_profile
 from engine.session.session import Session, live_session, new_session
-from engine.session.session_config import SessionConfig, SessionOptions
+from engine.session.session_config import SessionConfig, SessionOptions, default_config
 from engine.session.turn import Turn, start_turn
 from engine.session.turn_start import let_park
 from engine.session.validation import (
     ModelChoice,
     absolute,
     approver_of,
-    around_of,
+    configure_of,
     existing_folder,
     hooks_of,
     keeper_of,
     opinion_of,
-    prompt_of,
-    registry_of,
     require_port,
     require_session_id,
     require_type,
     secrets_of,
-    select_models,
     snapshots_of,
     sources_of,
     store_of,
@@ -101,9 +98,7 @@ def open_engine(
     ports = require_type(ports, Ports)
     setup = EngineSetup(
         config=config,
-        defaults=SessionConfig(
-            settings=require_type(settings, Settings), registry=registry_of(tools), choices=select_models(model, config)
-        ),
+        defaults=default_config(config, model, settings, tools, prompt=context.prompt, diagnostics=files.diagnostics),
         hooks=hooks_of(config).then(require_type(hooks, Hooks)),
         approver=approver_of(permissions.approver, config, permissions.profile, permissions.rules),
         opinion=opinion_of(permissions.opinion),
@@ -115,12 +110,12 @@ def open_engine(
         ids=require_port("ids", ports.ids, RandomIds, "new"),
         trace=require_port("trace", ports.trace, NoTrace, "point"),
         jitter=require_port("jitter", ports.jitter, lambda: random.random, "__call__"),
-        edit_reviewer=around_of(config, files.diagnostics),
+        diagnostics=files.diagnostics,
         secrets=secrets_of(config),
         title_model=titles_of(context.titles, config),
-        prompt=prompt_of(context.prompt),
         snapshots=snapshots_of(files.snapshots, store_of(store)),
         sources=sources_of(ports.sources),
+        configure=configure_of(ports.configure),
     )
     return new_engine(EngineRuntime(setup))
 
@@ -196,13 +191,14 @@ class Engine:
                 with another agent or model; `SessionElsewhere` if another engine has it open; `StoreError`.
         """
         runtime = self._runtime
-        runtime.setup.config.check_primary(agent)
         own_id = require_session_id(session_id)
         options = SessionOptions(
             settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
         )
-        config = runtime.setup.defaults.with_options(runtime.setup.config, options)
         folder = existing_folder(cwd)
+        defaults = await runtime.configure(folder)
+        defaults.folder_config.check_primary(agent)
+        config = defaults.with_options(options)
         # Called after all checkpoints but those of the hooks, so that an earlier cancel leaves nothing behind.
         create = partial(runtime.sessions.create, context=SharedContext(cwd=folder), config=config)
         live: LiveSession | None = None
@@ -343,10 +339,10 @@ class Engine:
 
         Args:
             session: a session that is no sub-agent's.
-            profile: as in `PermissionOptions`, such as "full"; None: the engine's again.
+            profile: as in `PermissionOptions`, such as "full"; None: that of its folder, or the engine's, again.
             by: for the record.
 
-        Raises `ConfigError` for an unknown profile, for an approver without profiles, or if the engine's profile denies;
+        Raises `ConfigError` for an unknown profile, for an approver without profiles, or if the configured one denies;
         `StoreError` if it could not be saved.
         """
         await use_profile(self._check_own(session, "use_profile"), profile, by)
@@ -388,7 +384,7 @@ class Engine:
         """Return the session that was created with that id, if there is one. Always a checkpoint."""
         from engine.session.stored_sessions import open_created
 
-        models = self._runtime.services.models.models_of(config.choices)
+        models = self._runtime.services.models.models_of(config.choices, config.folder_config)
         model = None if options.model is None else models[0].info.name
         opened = await open_created(self._runtime, session_id, options, cwd=folder, model=model)
         if opened is None:

@@ -13,8 +13,10 @@ from engine.core.protocols import ContextKeeper, IdSource, Model, Snapshots, Tra
 from engine.core.value_base import Value
 
 if TYPE_CHECKING:
+    from engine.config.config import Config
     from engine.prompt.layers import PromptLayers
     from engine.tools.edit.formatters import Diagnose
+    from engine.tools.tool import Tool
     from engine.tools.tool_source import ToolSource
 
 
@@ -73,6 +75,26 @@ class FileOptions(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
+class FolderSetup(Value):
+    """What sessions of one folder have instead of the engine's own: the settings of a project, say.
+
+    Sub-agents have what their session has.
+
+    Attributes:
+        config: its agents, formatters, checkers and further names of models (`same_as`) count, and its sandbox confines
+            formatters and checkers; hosts, hooks, defaults and MCP servers stay the engine's.
+        tools: what the model may call; None: the engine's.
+        prompt: the layers at the start of each request; None: the engine's.
+        profile: the permission profile, which a session may replace as it may replace the engine's; None: the engine's.
+    """
+
+    config: Config
+    tools: Iterable[Tool] | None = None
+    prompt: PromptLayers | None = None
+    profile: str | None = None
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Ports(Value):
     """An engine's connections to the outside world, replaced mostly in tests.
 
@@ -82,6 +104,8 @@ class Ports(Value):
         trace: called at internal trace points.
         jitter: random fractions for retry delays.
         sources: of tools that come and go while the engine runs, for all sessions.
+        configure: called with the folder of each session that is created, opened or forked, in a thread; what it raises,
+            that call raises. None, or where it returns None: the session has what the engine has.
     """
 
     clock: WallClock | None = None
@@ -89,3 +113,4 @@ class Ports(Value):
     trace: Trace | None = None
     jitter: Callable[[], float] | None = None
     sources: Iterable[ToolSource] = ()
+    configure: Callable[[str], FolderSetup | None] | None = None

@@ -15,21 +15,23 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.errors import ConfigError, EngineError, StoreError
 from engine.core.exception_groups import describe, public
 from engine.core.foreign_calls import call_foreign
-from engine.core.permission_types import PersistentApprover
+from engine.core.permission_types import PersistentApprover, ProfileApprover
 from engine.core.protocols import Closeable, Store, Tending
-from engine.core.threads import current_token
+from engine.core.threads import current_token, to_thread
 from engine.files.staging import remove_leftovers
 from engine.nursery.cleanup import all_over, close_bounded
 from engine.nursery.loop_state import TurnCause
 from engine.nursery.parking import park
 from engine.nursery.running_turn import TurnRun
 from engine.process.crash_cleanup import end_leftovers, look_once
+from engine.session.engine_options import FolderSetup
 from engine.session.engine_services import EngineServices, EngineSetup
 from engine.session.live_session import LiveSession
 from engine.session.open_sessions import OpenSessions
 from engine.session.open_store import open_store_at
 from engine.session.session_background import SubAgentRunner
 from engine.session.session_config import SessionConfig
+from engine.session.validation import require_type
 from engine.sources.running_source import start_sources
 from engine.store.adapter import StoreAdapter
 
@@ -184,6 +186,23 @@ class EngineRuntime:
 
     # -- before there is a session ------------------------------------------------------------------
 
+    async def configure(self, cwd: str) -> SessionConfig:
+        """Return what the sessions of a folder have by default. A checkpoint if the host says so by folder.
+
+        Raises `ConfigError`, and what the host's function raises.
+        """
+        setup = self.setup
+        if setup.configure is None:
+            return setup.defaults
+        folder = await to_thread(setup.configure, cwd)
+        self.services.tasks.check_open()
+        if folder is None:
+            return setup.defaults
+        config = setup.defaults.in_folder(require_type(folder, FolderSetup), setup.diagnostics)
+        if config.profile and not isinstance(setup.approver, ProfileApprover):
+            raise ConfigError("this engine's host decides about permissions by itself, without profiles of folders")
+        return config
+
     async def prepare_rules(self, cwd: str) -> None:
         """Let the rules read what they need from a folder. A checkpoint if there is something to read.
 
@@ -196,7 +215,7 @@ class EngineRuntime:
     async def learn_models(self, config: SessionConfig) -> None:
         """Ask model servers on this machine about a session's models. Always a checkpoint. Raises `EngineClosed`."""
         models = self.services.models
-        await models.learn(models.models_of(config.choices))
+        await models.learn(models.models_of(config.choices, config.folder_config))
         self.services.tasks.check_open()
 
 

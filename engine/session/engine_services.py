@@ -26,8 +26,8 @@ from engine.store.adapter import StoreAdapter
 from engine.tools.output.spill import SpillStore
 
 if TYPE_CHECKING:
-    from engine.prompt.layers import PromptLayers
-    from engine.tools.tool_context import EditReviewer
+    from engine.session.engine_options import FolderSetup
+    from engine.tools.edit.formatters import Diagnose
     from engine.tools.tool_source import ToolSource
 
 
@@ -40,12 +40,12 @@ class EngineSetup(Value):
         hooks: for all sessions.
         place: the store, or where to open one.
         is_kept: whether the store outlives the engine.
-        edit_reviewer: formats and checks each file that a tool changes; None: nothing does.
+        diagnostics: the host's check of each file that a tool changes; None: there is none.
         secrets: the variables that processes of tools do not get.
         title_model: gives sessions their titles; None: they have none.
-        prompt: the layers at the start of each request; None: the settings' system prompt.
         jitter: random fractions for retry delays.
         sources: of tools that come and go, for all sessions.
+        configure: returns what the sessions of a folder have instead; it blocks. None: nothing.
     """
 
     config: Config
@@ -62,11 +62,11 @@ class EngineSetup(Value):
     ids: IdSource
     trace: Trace
     jitter: Callable[[], float]
-    edit_reviewer: EditReviewer | None
+    diagnostics: Diagnose | None
     secrets: SecretVariables
     title_model: ModelChoice | None
-    prompt: PromptLayers | None
     sources: tuple[ToolSource, ...] = ()
+    configure: Callable[[str], FolderSetup | None] | None = None
 
 
 @attrs.define(eq=False, repr=False)
@@ -110,7 +110,7 @@ class EngineServices:
         """Return the ports of a session. Not a checkpoint."""
         setup = self.setup
         return Deps(
-            models=self.models.models_of(config.choices),
+            models=self.models.models_of(config.choices, config.folder_config),
             store=self.store.store,
             approver=setup.approver,
             keeper=setup.keeper,

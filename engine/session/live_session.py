@@ -31,6 +31,7 @@ from engine.nursery.inbox import admit, find_admitted, report
 from engine.nursery.parkable import check_not_parked
 from engine.nursery.questions import Questions
 from engine.nursery.running_turn import RequestUsage, TurnRun
+from engine.permission.rules.profiles import require_liftable
 from engine.session.answer_types import require_input_id, require_label
 from engine.session.engine_services import EngineServices
 from engine.session.session_background import SessionBackground, SubAgentRunner
@@ -361,7 +362,7 @@ def _select(session: LiveSession, profile: str, by: str) -> None:
     approver = session.deps.approver
     if not isinstance(approver, ProfileApprover):
         raise ConfigError("this engine's host decides about permissions by itself, without profiles")
-    approver.use_profile(session.id, profile)
+    _use(session, approver, profile)
     try:
         session.journal.append(SessionConfigured(profile=profile, by=by))
     except BaseException:  # of a port; what nobody can see must not apply
@@ -369,6 +370,13 @@ def _select(session: LiveSession, profile: str, by: str) -> None:
         raise
     session.requests.forget_hidden_tools()
     session.questions.release_allowed()
+
+
+def _use(session: LiveSession, approver: ProfileApprover, profile: str) -> None:
+    """Let the approver use a profile in the session; empty: its folder's. Not a checkpoint. Raises `ConfigError`."""
+    if profile and session.config.profile:
+        require_liftable(session.config.profile, profile)
+    approver.use_profile(session.id, profile)
 
 
 def restore_profile(session: LiveSession) -> None:
@@ -380,7 +388,7 @@ def restore_profile(session: LiveSession) -> None:
     approver, reason = session.deps.approver, "the host decides about permissions by itself"
     if isinstance(approver, ProfileApprover):
         try:
-            approver.use_profile(session.id, profile)
+            _use(session, approver, profile)
         except ConfigError as error:
             reason = str(error)
         else:

@@ -23,7 +23,8 @@ class ResolvedModels:
     """The models that were resolved by name."""
 
     _config: Config
-    _models: dict[str, Model] = attrs.field(factory=dict[str, Model], init=False)
+    # By name and `same_as`, which a folder's configuration may set for a name of its own.
+    _models: dict[tuple[str, str | None], Model] = attrs.field(factory=dict[tuple[str, str | None], Model], init=False)
     _mentioned: set[str] = attrs.field(factory=set[str], init=False)
     _tasks: EngineTasks | None = attrs.field(default=None, init=False)
 
@@ -37,15 +38,21 @@ class ResolvedModels:
         """Return a host's choice of models as a chain. Raises `ConfigError`. Not a checkpoint."""
         return select_models(model, self._config)
 
-    def models_of(self, choices: Iterable[ModelChoice]) -> tuple[Model, ...]:
-        """Return the models of a chain, each name resolved once. Raises `ConfigError`. Not a checkpoint."""
-        return tuple(self._model(choice) for choice in choices)
+    def models_of(self, choices: Iterable[ModelChoice], folder: Config | None = None) -> tuple[Model, ...]:
+        """Return the models of a chain, each name resolved once. Raises `ConfigError`. Not a checkpoint.
+
+        The configuration of a *folder* may have names of its own.
+        """
+        config = self._config
+        if folder is not None and folder.models != config.models:
+            config = attrs.evolve(config, models=folder.models)
+        return tuple(self._model(choice, config) for choice in choices)
 
     @property
     def summariser(self) -> Model | None:
         """The model configured to write summaries; None: each session's own model. Raises `ConfigError`."""
         named = self._config.compaction.model
-        return None if named is None else self._model(named)
+        return None if named is None else self._model(named, self._config)
 
     def is_first_mention(self, model: str) -> bool:
         """Return whether this is the first call for *model*. Not a checkpoint."""
@@ -75,18 +82,19 @@ class ResolvedModels:
         """The resolved models, which hold connections; a host's own `Model` is closed by the host."""
         return tuple(model for model in self._models.values() if isinstance(model, Closeable))
 
-    def _model(self, choice: ModelChoice) -> Model:
+    def _model(self, choice: ModelChoice, config: Config) -> Model:
         # A host's own `Model` is used as it is, and never closed or served here.
         if not isinstance(choice, str):
             return choice
-        if choice not in self._models:
+        key = choice, config.models[choice].same_as if choice in config.models else None
+        if key not in self._models:
             # Imported here: loading a provider takes time, and a host may bring its own.
             from engine.providers.registry import resolve
 
             # By name, so that sessions share a model and its connections.
-            self._models[choice] = resolve(choice, os.environ, self._config)
-            self._serve(self._models[choice])
-        return self._models[choice]
+            self._models[key] = resolve(choice, os.environ, config)
+            self._serve(self._models[key])
+        return self._models[key]
 
     def _serve(self, model: Model) -> None:
         if self._tasks is not None and isinstance(model, Served):

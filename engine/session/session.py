@@ -276,13 +276,13 @@ class Session:
         """
         self._live.check_open()
         label = require_label(by)
-        models = self._live.engine.models
+        models, folder = self._live.engine.models, self._live.config.folder_config
         choices = models.choices_of(model)
-        await models.learn(models.models_of(choices))
+        await models.learn(models.models_of(choices, folder))
         live = self._live
         live.check_open()
         # A running turn keeps the models it began with.
-        live.deps = attrs.evolve(live.deps, models=models.models_of(choices))
+        live.deps = attrs.evolve(live.deps, models=models.models_of(choices, folder))
         live.config = attrs.evolve(live.config, choices=choices)
         live.journal.append(ModelSwitched(model=live.deps.models[0].info.name, by=label))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -11,10 +12,27 @@ from engine.core.ids import SessionId, TurnId
 from engine.core.permission_types import PermissionScope, Rule
 from engine.core.settings import Settings
 from engine.core.value_base import Value
-from engine.session.validation import ModelChoice, as_model_chain, parse_rules, registry_of, require_type, sources_of
+from engine.permission.rules.profiles import defaults
+from engine.session.validation import (
+    ModelChoice,
+    around_of,
+    as_model_chain,
+    parse_rules,
+    prompt_of,
+    registry_of,
+    require_type,
+    select_models,
+    sources_of,
+)
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
 from engine.tools.tool_source import ToolSource
+
+if TYPE_CHECKING:
+    from engine.prompt.layers import PromptLayers
+    from engine.session.engine_options import FolderSetup
+    from engine.tools.edit.formatters import Diagnose
+    from engine.tools.tool_context import EditReviewer
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -51,22 +69,44 @@ class SessionConfig(Value):
         agent: the name of its agent; empty: the default.
         sources: of tools that come and go, besides the engine's.
         has_tool: whether its agent may use the foreign tool of that name and right.
+        folder_config: the configuration of its folder, or the engine's: its agents, and further names of models.
+        profile: the permission profile of its folder; empty: the engine's.
+        prompt: the layers at the start of each request; None: the settings' system prompt.
+        edit_reviewer: formats and checks each file that a tool changes; None: nothing does.
     """
 
     settings: Settings
     registry: Registry
     choices: tuple[ModelChoice, ...]
+    folder_config: Config
     rules: tuple[Rule, ...] = ()
     bounds: tuple[Rule, ...] = ()
     agent: str = ""
     sources: tuple[ToolSource, ...] = ()
     has_tool: Callable[[str, str], bool] = lambda _, __: True
+    profile: str = ""
+    prompt: PromptLayers | None = None
+    edit_reviewer: EditReviewer | None = None
 
-    def with_options(self, config: Config, options: SessionOptions) -> SessionConfig:
+    def in_folder(self, setup: FolderSetup, diagnostics: Diagnose | None) -> SessionConfig:
+        """Return the configuration with what a folder has instead. Raises `ConfigError`."""
+        if setup.profile is not None:
+            defaults(setup.profile)
+        return attrs.evolve(
+            self,
+            folder_config=setup.config,
+            registry=self.registry if setup.tools is None else registry_of(setup.tools),
+            profile=setup.profile or "",
+            prompt=prompt_of(setup.prompt) or self.prompt,
+            edit_reviewer=around_of(setup.config, diagnostics),
+        )
+
+    def with_options(self, options: SessionOptions) -> SessionConfig:
         """Return the configuration of a session with *options*. Raises `ConfigError`.
 
-        The order of precedence: the options, the agent, the engine's defaults.
+        The order of precedence: the options, the agent, the defaults of the folder or the engine.
         """
+        config = self.folder_config
         agent = config.agent(options.agent)
         settings = self.settings if options.settings is None else require_type(options.settings, Settings)
         # An agent is its system prompt, so that takes precedence over the settings'; its other values only fill gaps.
@@ -78,7 +118,8 @@ class SessionConfig(Value):
             cost=agent.cost if settings.limits.cost is None else settings.limits.cost,
         )
         registry = self.registry if options.tools is None else registry_of(options.tools)
-        return SessionConfig(
+        return attrs.evolve(
+            self,
             settings=attrs.evolve(settings, system=system, options=settings.options.over(agent.options), limits=limits),
             registry=registry.of_agent(agent),
             choices=self._choices(config, options),
@@ -92,7 +133,7 @@ class SessionConfig(Value):
 
     def permission_scopes(self, session_id: SessionId, turn_id: TurnId) -> tuple[PermissionScope, ...]:
         """Return the permission scopes that a turn of this session adds to the chain. Not a checkpoint."""
-        own = PermissionScope(session_id=session_id, turn_id=turn_id, rules=self.rules)
+        own = PermissionScope(session_id=session_id, turn_id=turn_id, rules=self.rules, profile=self.profile)
         # Two scopes: a call must be allowed by each, so bounds can only take away.
         return (attrs.evolve(own, rules=self.bounds, is_bound=True), own) if self.bounds else (own,)
 
@@ -103,3 +144,23 @@ class SessionConfig(Value):
         if model is None:
             model = config.agent(options.agent).model or self.choices[0]
         return config.chain(model, options.agent) if isinstance(model, str) else as_model_chain(model)
+
+
+def default_config(
+    config: Config,
+    model: ModelChoice | Sequence[ModelChoice] | None,
+    settings: Settings | None,
+    tools: Iterable[Tool],
+    *,
+    prompt: PromptLayers | None,
+    diagnostics: Diagnose | None,
+) -> SessionConfig:
+    """Return the configuration of an engine's sessions without options of their own. Raises `ConfigError`."""
+    return SessionConfig(
+        settings=require_type(settings, Settings),
+        registry=registry_of(tools),
+        choices=select_models(model, config),
+        folder_config=config,
+        prompt=prompt_of(prompt),
+        edit_reviewer=around_of(config, diagnostics),
+    )

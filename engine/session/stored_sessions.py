@@ -56,8 +56,6 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
     if (session := runtime.sessions.by_id.get(own_id)) is not None and not session.is_closing:
         await trio.lowlevel.checkpoint()
         return session, False
-    if options.agent is not None:
-        runtime.setup.config.check_primary(options.agent)
     # A command of the crashed engine may still be writing in the folder of the next prompt.
     await runtime.wait_for_leftovers()
     # One task at a time: the lease is the engine's, so a second task that fails would release it for both.
@@ -69,7 +67,7 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
         try:
             agents = await runtime.services.store.running_agents(stored.state)
             await runtime.prepare_rules(stored.state.context.cwd)
-            config = _config_of(runtime, stored, options)
+            config = await _config_of(runtime, stored, options, cwd=_first_folder(stored))
             await runtime.learn_models(config)
             # Before this session is open, since it may be cancelled.
             await runtime.sessions.settle_agents(agents)
@@ -110,11 +108,25 @@ async def open_created(
     return live, is_new
 
 
-def _config_of(runtime: EngineRuntime, stored: StoredSession, options: SessionOptions) -> SessionConfig:
-    """Return a stored session's configuration; its own agent is used if it still exists and no other was requested."""
-    if options.agent is None and stored.state.agent in runtime.setup.config.all_agents:
+async def _config_of(
+    runtime: EngineRuntime, stored: StoredSession, options: SessionOptions, *, cwd: str
+) -> SessionConfig:
+    """Return a stored session's configuration; its own agent is used if it still exists and no other was requested.
+
+    A checkpoint if the host configures sessions by folder.
+    """
+    defaults = await runtime.configure(cwd)
+    if options.agent is not None:
+        defaults.folder_config.check_primary(options.agent)
+    if options.agent is None and stored.state.agent in defaults.folder_config.all_agents:
         options = attrs.evolve(options, agent=stored.state.agent)
-    return runtime.setup.defaults.with_options(runtime.setup.config, options)
+    return defaults.with_options(options)
+
+
+def _first_folder(stored: StoredSession) -> str:
+    """Return the folder in which a session began: the model may have moved it, which must widen nothing."""
+    first = stored.events[0]
+    return first.context.cwd if isinstance(first, SessionCreated) else stored.state.context.cwd
 
 
 # -- forks --------------------------------------------------------------------------------------
@@ -144,8 +156,6 @@ async def fork_stored(
     runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
-    if options.agent is not None:
-        runtime.setup.config.check_primary(options.agent)
     if fork_id is not None:
         opened = await _open_fork(runtime, fork_id, session_id, options, at)
         if opened is not None:
@@ -164,9 +174,9 @@ async def _prepare(runtime: EngineRuntime, session_id: str, options: SessionOpti
     stored = await runtime.services.store.read(SessionId(session_id))
     state = stored.state
     messages = state.transcript[:] if at is None else await to_thread(forked, stored.events, at)
-    config = _config_of(runtime, stored, options)
     # The shared context of tools is known for the end only; a fork at an earlier point starts with an empty one.
     context = state.context if at is None else SharedContext(cwd=state.context.cwd)
+    config = await _config_of(runtime, stored, options, cwd=context.cwd)
     await runtime.prepare_rules(context.cwd)
     await runtime.learn_models(config)
     return _Fork(state=state, messages=messages, context=context, config=config, options=options)

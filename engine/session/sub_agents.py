@@ -196,13 +196,15 @@ class SubAgents:
         choices = self._session.config.choices if agent.model is None else self._services.models.choices_of(agent.model)
         if agent.fallback is not None:
             choices = (choices[0], *agent.fallback)
-        return SessionConfig(
+        return attrs.evolve(
+            self._session.config,
             settings=run.inputs.settings,
             registry=self._session.config.registry.of_agent(agent),
             choices=choices,
             rules=agent.rules,
             bounds=agent.bounds,
             agent=request.name,
+            sources=(),
             has_tool=self._has_tool(agent),
         )
 

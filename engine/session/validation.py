@@ -32,6 +32,7 @@ from engine.tools.tool_source import ToolSource
 
 if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
+    from engine.session.engine_options import FolderSetup
     from engine.tools.edit.formatters import Diagnose, EditChecks
 
 ModelChoice = str | Model
@@ -96,6 +97,13 @@ def registry_of(tools: Iterable[Tool]) -> Registry:
     except TypeError as error:
         raise ConfigError(f"tools must be a sequence of tools, not {tools!r}") from error
     return Registry.of(items)
+
+
+def configure_of(configure: Callable[[str], FolderSetup | None] | None) -> Callable[[str], FolderSetup | None] | None:
+    """Return the function that sets sessions up by folder. Raises `ConfigError`."""
+    if configure is not None and not callable(configure):
+        raise ConfigError(f"configure must be a function of a folder, not {configure!r}")
+    return configure
 
 
 def sources_of(sources: Iterable[ToolSource]) -> tuple[ToolSource, ...]:

@@ -11,7 +11,6 @@ from typing import Final, cast
 import attrs
 import trio
 
-from engine.cli.agent_files import config_with_agents
 from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.command_table.find_command import parse_arguments
@@ -20,10 +19,10 @@ from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
+from engine.cli.folder_settings import FolderSettings
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
-from engine.cli.prompt_files import user_prompt_layers
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import run_command
 from engine.cli.terminal.signals import termination_signals
@@ -55,6 +54,7 @@ class ChatOptions:
 
     choice: SessionChoice
     permissions: PermissionChoice
+    folders: FolderSettings
     layers: PromptLayers
     limits: Limits
     place: str
@@ -90,8 +90,8 @@ def parse(arguments: list[str]) -> ChatOptions:
     if args.store == MEMORY and args.resume is not None:
         raise ConfigError("a session that is not saved can't be continued\nNext: leave out --ephemeral")
     permissions = permission_choice(args)
-    configured = config_with_agents(args)
-    config = attrs.evolve(configured, sandbox=permissions.box(configured))
+    folders = FolderSettings(args, permissions)
+    config = folders.config(args.cwd)
     return ChatOptions(
         choice=SessionChoice(
             resume=args.resume,
@@ -101,7 +101,8 @@ def parse(arguments: list[str]) -> ChatOptions:
             profile=permissions.profile,
         ),
         permissions=permissions,
-        layers=user_prompt_layers(config, permissions),
+        folders=folders,
+        layers=folders.layers(config),
         limits=task_limits(args, config),
         place=resolve_store(args),
         has_snapshots=not args.no_snapshots,
@@ -164,10 +165,10 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     config=choice.model.config,
                     tools=tools,
                     settings=_settings(options),
-                    permissions=PermissionOptions(approver=options.permissions.policy(choice.model.config)),
+                    permissions=PermissionOptions(approver=options.folders.policy),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
-                    ports=Ports(sources=tool_sources(choice.model.config)),
+                    ports=Ports(sources=tool_sources(choice.model.config), configure=options.folders.setup),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
                     ),

@@ -24,7 +24,7 @@ from engine.config.config import Config
 from engine.core.errors import EngineError
 from engine.core.version import __version__
 from engine.session.engine import Engine
-from engine.session.session import Session
+from engine.session.session import Session, live_session
 from engine.store.store_protocols import FullStore
 
 
@@ -93,21 +93,23 @@ class LocalChats:
             session, is_new = following, driver.change.kind == "new"
 
     def _driver(self, session: Session) -> ChatDriver:
-        client = LocalClient(self._engine, session, self._setup.config)
+        # The agents and the profile are those of the session's folder.
+        own = live_session(session).config
+        client = LocalClient(self._engine, session, own.folder_config)
         cwd = session.state.context.cwd
         return new_driver(
             self._terminal,
             ChatSource(
                 client=client,
                 commands=SessionCommands(
-                    self._engine, client, self._store, CommandSetup(self._setup.config, self._setup.place)
+                    self._engine, client, self._store, CommandSetup(own.folder_config, self._setup.place)
                 ),
                 drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",
                 folder=lambda: session.state.context.cwd,
-                profile=self._setup.profile,
-                config=self._setup.config,
+                profile=own.profile or self._setup.profile,
+                config=own.folder_config,
                 effort=self._setup.effort,
                 cost_limit=self._setup.cost_limit,
             ),

@@ -7,7 +7,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
@@ -43,12 +43,12 @@ def config_sources(args: argparse.Namespace) -> ConfigSources:
     )
 
 
-def load_user_config(args: argparse.Namespace) -> Config:
-    """Return the configuration, and print what of it is ignored. It blocks. Raises `ConfigError`."""
+def load_user_config(args: argparse.Namespace, report: Callable[[str], None] = print_error) -> Config:
+    """Return the configuration, and print or *report* what of it is ignored. It blocks. Raises `ConfigError`."""
     loaded = load_sources(config_sources(args))
     config = attrs.evolve(loaded.config(), plugins=tuple(bundle.plugin for bundle in loaded_bundles()))
     for line in config_warnings(loaded):
-        print_error(escape_control_chars(line))
+        report(escape_control_chars(line))
     return config
 
 

@@ -122,7 +122,7 @@ class SessionHead:
         asked: the open questions of the session and its sub-agents, the oldest first.
         ending: set once the turn has a cause to end.
         queue: input that waits.
-        profile: the permission profile that was selected for it; empty: the engine's.
+        profile: the permission profile that was selected for it; empty: none was, and it has that of its folder.
         profile_by: the client that selected it.
         clients: who is connected.
     """
@@ -288,7 +288,7 @@ class SessionConfigureParams(SessionParams):
 
     Attributes:
         profile: the permission profile, for calls that no rule matches: "full" allows everything that no rule denies.
-            None: the engine's again.
+            None: that of its folder again.
     """
 
     profile: Name | None

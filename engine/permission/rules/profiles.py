@@ -12,7 +12,7 @@ program runs later by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
@@ -144,6 +144,16 @@ _OF_PROFILE: Final[Mapping[ProfileName, tuple[_Line, ...]]] = {
 def is_wider(profile: str, other: str) -> bool:
     """Return whether *profile* allows more than *other*."""
     return (*_BY_WIDTH, profile).index(profile) > (*_BY_WIDTH, other).index(other)
+
+
+def require_liftable(configured: str, profile: str) -> None:
+    """Raise `ConfigError` unless a session may use *profile* instead of the one that is configured for it.
+
+    What is denied is lifted by its user only, and by no client of a session.
+    """
+    defaults(profile)
+    if profile != configured and any(action == "deny" for action, _, _ in _OF_PROFILE[cast("ProfileName", configured)]):
+        raise ConfigError(f"the configured profile {configured!r} denies, so no session may use {profile!r}")
 
 
 def require_profile(profile: str, widest: str) -> None:

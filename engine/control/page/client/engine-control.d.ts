@@ -1835,7 +1835,7 @@ export interface SessionCloseResult {
 export interface SessionConfigureParams {
   /** the session. */
   session_id: string;
-  /** the permission profile, for calls that no rule matches: "full" allows everything that no rule denies. None: the engine's again. */
+  /** the permission profile, for calls that no rule matches: "full" allows everything that no rule denies. None: that of its folder again. */
   profile: string | null;
 }
 
@@ -1967,7 +1967,7 @@ export interface SessionHead {
   ending: HeadEnding | null;
   /** input that waits. */
   queue: QueuedInput[];
-  /** the permission profile that was selected for it; empty: the engine's. */
+  /** the permission profile that was selected for it; empty: none was, and it has that of its folder. */
   profile: string;
   /** the client that selected it. */
   profile_by: string;
