@@ -27,7 +27,12 @@ REFUSED = {
     "recovery.answer": "config",
 }
 # Of a session that is closed: to open it would claim it, which no reading method does.
-CLOSED = {"context": "unsupported", "diff": "unsupported"}
+CLOSED = {
+    "context": "unsupported",
+    "diff": "unsupported",
+    "rewind.points": "unsupported",
+    "rewind.preview": "unsupported",
+}
 POSTS = [
     ("/v1/sessions", "session.create"),
     *[(f"/v1/sessions/ID/{name}", name) for name in ("prompt", "queue", "steer", "cancel", "resume", "undo", "redo")],

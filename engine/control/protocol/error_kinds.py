@@ -65,6 +65,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             classes=(
                 errors.EngineError,
                 errors.ToolError,
+                errors.OutcomeUnknown,
                 errors.InvalidArguments,
                 errors.WrongThread,
                 errors.WrongTask,
