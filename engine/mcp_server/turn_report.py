@@ -103,13 +103,14 @@ class TurnReport:
         if result is None:
             return facts
         usage = result.usage
-        return facts | {
+        ending: dict[str, Json] = {
             "stop_reason": result.stop_reason,
             "detail": result.detail,
             "usage": {"input": usage.input, "output": usage.output, "total": usage.total},
             # Of a model without a price every request costs nothing, though it used tokens.
             "cost": result.cost if result.cost or not usage.total else None,
         }
+        return facts | ending
 
     def text(self) -> str:
         """Return the answer, and what else the caller has to know."""
@@ -147,7 +148,9 @@ class TurnReport:
             facts: object = json.loads(event.settlement.metadata or "null")
         except ValueError:
             return
-        if not isinstance(facts, dict) or facts.get("denied") != "unattended":
+        if not isinstance(facts, dict):
+            return
+        if cast("dict[str, object]", facts).get("denied") != "unattended":
             return
         details = cast("dict[str, list[object]]", facts)
         offer = cast("list[tuple[str, str]]", details.get("offer", []))

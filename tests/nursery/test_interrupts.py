@@ -145,7 +145,7 @@ def test_interrupted_close_of_the_store_closes_the_models() -> None:
         eng = engine.open_engine(model=model, store=BadStore(bad=bad, method="aclose"))
         async with eng:
             # As one that was resolved by its name: the engine closes only those.
-            eng._runtime.services.models._models["test/endless"] = model
+            eng._runtime.services.models._models["test/endless", None] = model
             bad.armed = True
 
     with pytest.raises(KeyboardInterrupt):

@@ -69,7 +69,7 @@ async def client_of(
     has_mock_clock = isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock)
     with trio.fail_after(math.inf if has_mock_clock else 60):
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(serve, engine, theirs, root, question_timeout)
+            nursery.start_soon(serve, engine, theirs, root, question_timeout)  # noqa: ASYNC113  # the stream waits for it
             async with Client(MessageLines(ours).open(), mode=era, elicitation_callback=elicit) as client:
                 yield client
             await ours.aclose()

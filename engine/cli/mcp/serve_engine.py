@@ -65,10 +65,14 @@ async def _serve(setup: ServedSetup, folders: _Folders, question_timeout: float,
 
     reading, writing = streams
     lines = MessageLines(trio.StapledStream(trio.lowlevel.FdStream(writing), trio.lowlevel.FdStream(reading)))
+
+    def leave(_number: int) -> None:
+        lines.leave()
+
     try:
         with trio.open_signal_receiver(*termination_signals()) as signals:
             async with setup.open_engine() as engine, trio.open_nursery() as nursery:
-                nursery.start_soon(watch_signals, signals, lambda _: lines.leave(), _OwnProcesses(engine).is_ours)
+                nursery.start_soon(watch_signals, signals, leave, _OwnProcesses(engine).is_ours)
                 tools = EngineTools(
                     engine, root=folders.root, folder=folders.default, question_timeout=question_timeout
                 )

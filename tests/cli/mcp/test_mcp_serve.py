@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def env(host: str, tmp_path: Path) -> Mapping[str, str]:
 
 
 @contextmanager
-def server(env: Mapping[str, str], cwd: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+def server(env: Mapping[str, str], cwd: Path, *arguments: str) -> Generator[subprocess.Popen[bytes]]:
     """The server as a process of an old client, which is spoken to in lines."""
     command = [sys.executable, *SERVER, *arguments]
     with (

@@ -19,7 +19,7 @@ from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.dialogs import Dialogs
 from engine.cli.chat.machine.key_actions import KeyActions
 from engine.cli.chat.machine.message_sender import MessageSender
-from engine.cli.chat.machine.picker import PickerItem, PickerRequest
+from engine.cli.chat.machine.picker import Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_command_line, is_known_command
@@ -59,7 +59,7 @@ class ChatMachine(ChatContents):
         if self.picker is not None and not is_known_command(line, self.commands):
             return list(self._dialogs.pick(self.picker.choose_line(line)))
         # Whoever types a command has left the list.
-        self.picker = None
+        self.picker: Picker | None = None
         if is_command_line(line) or line.startswith("!"):
             # The draft stays as it is.
             draft = self.composer.text
@@ -113,7 +113,7 @@ class ChatMachine(ChatContents):
 
     def begin_shell(self, command: str, remark: str, now: float) -> list[do.Effect]:
         """Handle that a command of the user's begins; *now* is in seconds since the epoch."""
-        self.shell = ShellRun(command, now)
+        self.shell: ShellRun | None = ShellRun(command, now)
         return [do.Print((heading(command, remark),))]
 
     def feed_shell(self, data: bytes) -> list[do.Effect]:
@@ -158,7 +158,7 @@ class ChatMachine(ChatContents):
         """Let go of what has an end."""
         if now >= self._actions.leave_before > float("-inf"):
             self._actions.leave_before = float("-inf")
-            self.notice = ""
+            self.notice: str = ""
 
     # -- keys ------------------------------------------------------------------------------------
 
