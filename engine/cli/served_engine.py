@@ -12,6 +12,7 @@ from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.folder_settings import FolderSettings
+from engine.config.config import Config
 from engine.core.settings import OnExhausted, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.prompt.layers import PromptLayers
@@ -66,8 +67,8 @@ class ServedSetup:
         """Read the configuration. It blocks. Raises `ConfigError`."""
         self._args = args
         self._folders = FolderSettings(args, permission_choice(args))
-        self.config = self._folders.config(args.cwd)
-        self.layers = self._folders.layers(self.config)
+        self.config: Config = self._folders.config(args.cwd)
+        self.layers: PromptLayers = self._folders.layers(self.config)
         self._place = resolve_store(args)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         hide_own_secrets(secrets_of(self.config))

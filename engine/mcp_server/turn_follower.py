@@ -40,7 +40,7 @@ class TurnFollower:
         """Make it; `run` does its work."""
         self._session = session
         self._caller = caller
-        self.report = TurnReport(session.id, turn_id)
+        self.report: TurnReport = TurnReport(session.id, turn_id)
         self._asking: dict[RequestId, trio.CancelScope] = {}
 
     async def run(self) -> InputNeeded | None:

@@ -67,7 +67,7 @@ class ConfigTarget:
             root = find_project_root(str(self.sources.cwd), home=str(self.sources.files.home))
             if not root:
                 raise ConfigError(f"{self.sources.cwd} belongs to no project\nNext: leave out --project")
-            self.path = Path(root, NAMES[0])
+            self.path: Path = Path(root, NAMES[0])
         else:
             self.path = user_file(self.sources.path, self.sources.env)[0]
 
