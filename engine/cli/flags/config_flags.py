@@ -60,7 +60,7 @@ def loaded_bundles() -> Sequence[Bundle]:
     try:
         path = user_state_path("engine", appauthor=False) / PLUGINS_FILE
         return _load_once(path, path.stat().st_mtime_ns)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return ()
     except (ConfigError, StoreError, OSError) as error:
         # Whatever is wrong with plugins, the program starts.

@@ -58,9 +58,14 @@ def test_web_search_needs_a_configured_service() -> None:
 
 
 def test_tools_and_descriptions_match() -> None:
-    """The two others are what is added where commands are confined."""
+    """The others are added where commands are confined, or where tools come and go."""
     texts = {path.name for path in files("engine.tools.descriptions").iterdir() if path.name.endswith(".txt")}
-    assert texts == {f"{name}.txt" for name in TOOLS} | {"bash_boxed.txt", "bash_confined.txt"}
+    assert texts == {f"{name}.txt" for name in TOOLS} | {
+        "bash_boxed.txt",
+        "bash_confined.txt",
+        "tool_search.txt",
+        "tool_use.txt",
+    }
 
 
 @pytest.mark.parametrize("name", TOOLS)
