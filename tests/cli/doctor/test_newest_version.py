@@ -40,7 +40,7 @@ class Index:
 
     def offer(self, version: str) -> None:
         """Have a wheel of that version."""
-        project = self.folder / "simple/nursery-engine"
+        project = self.folder / "index/nursery-engine"
         project.mkdir(parents=True)
         name = f"nursery_engine-{version}"
         metadata = f"Metadata-Version: 2.1\nName: nursery-engine\nVersion: {version}\n"
@@ -63,7 +63,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Index]:
         if name.startswith(("PIP_", "UV_", "ENGINE_")) or name.endswith(("_KEY", "_TOKEN", "_PAT")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/simple")
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}/index")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     yield Index(folder, server.asked)  # type: ignore[attr-defined]
