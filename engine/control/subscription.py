@@ -25,10 +25,10 @@ from engine.journal.state import Resync
 
 _EVENTS: Final = "engine_control_events_total"
 # In a second, of all subscribers together; each takes about 0.1 ms.
-_LIVE_SENDS: Final = 2_500
+_LIVE_SENDS: Final = 3_200
 _DURABLE_SENDS: Final = 4_000
-# What is refused, of all clients together: about a fifteenth of a core.
-_REFUSALS: Final = 500
+# What is refused, of all clients together: about a fiftieth of a core.
+_REFUSALS: Final = 150
 # In one pass of the scheduler.
 _SENDS_OF_PASS: Final = 16
 
@@ -53,7 +53,7 @@ class SubscriptionShare:
         metrics: count what is sent.
         now: returns the time, in seconds since the epoch.
         texts: the JSON of events.
-        live: when they send live events: a thousand subscribers of one turn get them every 0.4 s.
+        live: when they send live events: a thousand subscribers of one turn get them every 0.3 s.
         durable: when they send events of the record: one wakes all subscribers at once.
         passes: how many send before others get their turn.
         refusals: when connections read on after what was refused or brought nothing.
