@@ -29,7 +29,7 @@ from engine.cli.task.standard_input import StandardInput, StdinPolicy, read_stdi
 from engine.cli.task.task_input import build_input
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.debug_log import debug_log
-from engine.cli.terminal.exit_codes import run_command
+from engine.cli.terminal.exit_codes import OutputClosed, check_output, run_command
 from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import print_text
 from engine.cli.turn.record_types import OutputMode
@@ -54,6 +54,8 @@ def main(arguments: list[str]) -> int:
         nonlocal around
         options = parse(arguments)
         around = options.surroundings
+        if options.output.file is None:  # before anything is spent on an answer that nothing can receive
+            check_output()
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         secrets = secrets_of(options.model.config)
         hide_own_secrets(secrets)
@@ -66,7 +68,8 @@ def main(arguments: list[str]) -> int:
         return lines_of_error(error, around)
 
     def print_record(error: EngineError, code: int, lines: Sequence[str]) -> None:
-        print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
+        if not isinstance(error, OutputClosed):
+            print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
 
     if _wants_json(arguments):
         return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)

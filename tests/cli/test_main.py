@@ -88,7 +88,8 @@ def test_help_loads_no_command() -> None:
 
 @pytest.mark.os
 @pytest.mark.parametrize(
-    ("redirection", "code", "error"), [(">&-", 0, ""), (">/dev/full", 1, "No space left on device")]
+    ("redirection", "code", "error"),
+    [(">&-", 74, "standard output is closed"), (">/dev/full", 74, "No space left on device")],
 )
 def test_nowhere_to_write_to(redirection: str, code: int, error: str) -> None:
     result = subprocess.run(

@@ -239,7 +239,8 @@ def test_a_narrow_terminal(columns: int, env: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("redirection", "code", "error"), [(">&-", 0, ""), (">/dev/full", 1, "No space left on device"), ("| true", 0, "")]
+    ("redirection", "code", "error"),
+    [(">&-", 74, "standard output is closed"), (">/dev/full", 74, "No space left on device"), ("| true", 0, "")],
 )
 def test_nowhere_to_write_to(redirection: str, code: int, error: str, env: dict[str, str]) -> None:
     command = f"set -o pipefail; {sys.executable} -m engine models --all {redirection}"

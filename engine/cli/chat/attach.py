@@ -19,7 +19,7 @@ from engine.cli.chat.new_driver import ChatSource, new_driver
 from engine.cli.chat.remote_client import RemoteClient
 from engine.cli.chat.remote_commands import RemoteCommands
 from engine.cli.command_table.find_command import parse_arguments
-from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
+from engine.cli.terminal.exit_codes import DONE, FAILED, check_output, run_command
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.signals import termination_signals
@@ -80,6 +80,7 @@ async def _attach(args: argparse.Namespace) -> int:
         session = await _session(client, args)
         if args.cancel:
             return await _cancel(session)
+        check_output()
         if args.prompt is None and _has_screen() and (terminal := RawTerminal.open()) is not None:
             return await _chat(client, session, terminal, resumes=args.resume)
         keyboard = Keyboard.open()

@@ -24,7 +24,7 @@ from engine.cli.open_session import SessionChoice, open_session, session_models,
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
-from engine.cli.terminal.exit_codes import run_command
+from engine.cli.terminal.exit_codes import check_output, run_command
 from engine.cli.terminal.signals import termination_signals
 from engine.core.errors import ConfigError, EngineError
 from engine.core.settings import Limits, Settings
@@ -112,7 +112,8 @@ def parse(arguments: list[str]) -> ChatOptions:
 
 
 def _check_terminal(options: ChatOptions) -> None:
-    """Raise `ConfigError` without a terminal to talk in."""
+    """Raise `ConfigError` without a terminal to talk in, `OutputClosed` without any output."""
+    check_output()
     if not options.is_accessible and not all(
         stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
     ):

@@ -7,11 +7,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import STDOUT_CLOSED, print_error
 from engine.cli.terminal.terminal_text import one_line
 from engine.core.errors import (
     ConfigError,
@@ -97,6 +98,16 @@ _MAX_LINE_CHARS: Final = 4_000
 NO_HINTS: Final[Mapping[type[EngineError], str]] = MappingProxyType({})
 
 
+class OutputClosed(EngineError):
+    """Standard output is closed (`>&-`): what the command is for would be lost."""
+
+
+def check_output() -> None:
+    """Raise `OutputClosed` if standard output is closed."""
+    if sys.stdout is None:
+        raise OutputClosed(STDOUT_CLOSED.removeprefix("engine: "))
+
+
 def run_command(
     name: str,
     run: Callable[[], int],
@@ -154,6 +165,8 @@ def _error_code(error: EngineError) -> int | None:
             return NO_KEY
         case ConfigError() | SessionNotFound() | MessageNotFound():
             return USAGE_ERROR
+        case OutputClosed():
+            return OUTPUT_FAILED
         case StoreError() if error.is_full:
             return OUTPUT_FAILED
         case StoreError() | SessionError() | SnapshotError() | ServerOffline() | Unauthorized() | Draining():

@@ -11,14 +11,20 @@ import sys
 
 from engine.cli.terminal.starting_frame import erase_starting_frame
 
+# `OUTPUT_FAILED` of `exit_codes`, which imports more than Python has loaded.
+_OUTPUT_FAILED = 74
+# Whoever closed it lost the output, and a shell must not take that for a success.
+STDOUT_CLOSED = "engine: standard output is closed\nNext: add >/dev/null if the output is not needed"
+
 
 def print_text(text: str) -> int:
     """Write *text* to standard output; return the exit code.
 
     Characters that the encoding lacks are replaced. A reader that has gone (`engine … | head`) is no error.
     """
-    if sys.stdout is None:  # closed by the parent process
-        return 0
+    if sys.stdout is None:
+        print_error(STDOUT_CLOSED)
+        return _OUTPUT_FAILED
     encoding = sys.stdout.encoding
     # The round trip replaces what the terminal's encoding lacks, instead of raising.
     try:
@@ -30,7 +36,7 @@ def print_text(text: str) -> int:
         if isinstance(error, BrokenPipeError):
             return 0
         print_error(f"engine: can't write to standard output: {error.strerror}")
-        return 1
+        return _OUTPUT_FAILED
     return 0
 
 
