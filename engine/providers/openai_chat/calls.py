@@ -6,13 +6,17 @@ index, else of its id, else to the last one. But if it has a name, and that call
 if its id differs or that call is complete; without an index and an id, only a piece of a name continues a call.
 
 A name may come in pieces, or whole in each delta. So a call is announced when its arguments begin, or at its end: by
-then the name is complete. It is done at the end of the response, or when the next call begins and its
-arguments are a complete object, since they cannot grow any more. A truncated response leaves incomplete calls open.
+then the name is complete. It is done when the object of its arguments closes, since that cannot grow any more: no event
+says so, and the next call or the end of the response may come much later. What follows is ignored, and counted. A `{}`
+may be a placeholder, so a call without arguments is done when the next one begins or the response ends. A truncated
+response leaves incomplete calls open.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 import attrs
 
@@ -20,7 +24,38 @@ from engine.core.llm_types import StreamEvent, ToolCallChunk, ToolCallDone, Tool
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, is_object, loads, text
 
 # Some hosts start with `{}` before the arguments.
-_SHORTEST = 3
+_SHORTEST: Final = 3
+_IN_STRING: Final = re.compile(r'[\\"]')
+_OUTSIDE: Final = re.compile(r'["{}\[\]]')
+
+
+@attrs.define(eq=False)
+class _Nesting:
+    """How deep in objects and lists the text is so far; each piece is read once, so long arguments cost no more."""
+
+    _depth: int = 0
+    _is_in_string: bool = False
+    # The character after a backslash is the first one of the next piece.
+    _is_escaped: bool = False
+
+    def closes_in(self, piece: str) -> bool:
+        """Read *piece*; return whether an outermost object or list closes in it."""
+        place, has_closed = int(self._is_escaped and piece != ""), False
+        self._is_escaped = self._is_escaped and not piece
+        while match := (_IN_STRING if self._is_in_string else _OUTSIDE).search(piece, place):
+            place = match.end()
+            match match[0]:
+                case "\\":
+                    self._is_escaped = place == len(piece)
+                    place += 1
+                case '"':
+                    self._is_in_string = not self._is_in_string
+                case "{" | "[":
+                    self._depth += 1
+                case _:
+                    self._depth -= 1
+                    has_closed = has_closed or self._depth == 0
+        return has_closed
 
 
 @attrs.define(eq=False)
@@ -34,10 +69,21 @@ class _Call:
     is_name_repeated: bool = False
     pieces: list[str] = attrs.field(factory=list[str])
     is_done: bool = False
+    _nesting: _Nesting = attrs.field(factory=_Nesting)
 
     @property
     def arguments(self) -> str:
         return "".join(self.pieces)
+
+    def add(self, piece: str) -> bool:
+        """Add a piece of the arguments; return whether they are complete now."""
+        self.pieces.append(piece)
+        # Only where an object closes are the pieces joined and parsed.
+        return self._nesting.closes_in(piece) and self.cannot_grow()
+
+    def cannot_grow(self) -> bool:
+        """Return whether the arguments are a complete object, and not the placeholder `{}`."""
+        return len(self.arguments) >= _SHORTEST and self.is_whole()
 
     # Checked before parsing, since this runs for each delta of a call.
     def is_whole(self) -> bool:
@@ -66,9 +112,11 @@ class CallAssembler:
 
     Attributes:
         new_id: makes a unique id from the host's own, which may be missing or reused.
+        late: how many pieces came after the end of the arguments that they would belong to.
     """
 
     new_id: Callable[[str], str]
+    late: int = attrs.field(default=0, init=False)
     _calls: list[_Call] = attrs.field(factory=list[_Call], init=False)
     _by_index: dict[int, _Call] = attrs.field(factory=dict[int, _Call], init=False)
 
@@ -104,7 +152,8 @@ class CallAssembler:
             call = self._begin(delta, out)
         # Some hosts repeat the whole call in the last event.
         elif call.is_done or (piece and piece == call.arguments):
-            return  # repeated
+            self.late += piece.strip() not in {"", call.arguments.strip()}
+            return
         if not call.is_announced:
             call.tool = _join_name(call.tool, name)
         call.host_id = call.host_id or text(delta, "id")
@@ -113,12 +162,21 @@ class CallAssembler:
         self._add_piece(call, piece, out)
 
     def _add_piece(self, call: _Call, piece: str, out: list[StreamEvent]) -> None:
-        if piece:
-            call.pieces.append(piece)
+        is_complete = bool(piece) and call.add(piece)
         if call.tool and call.pieces and not call.is_announced:
             self._announce(call, out)
         elif call.is_announced and piece:
             out.append(ToolCallChunk(call.id, piece))
+        if is_complete:
+            self._end_complete(out)
+
+    def _end_complete(self, out: list[StreamEvent]) -> None:
+        """End the calls that cannot grow, in their order: a call does not end before one that precedes it."""
+        for call in self._calls:
+            if not call.is_done:
+                if not (call.is_announced and call.cannot_grow()):
+                    return
+                _end(call, out)
 
     def _find(self, delta: Json, name: str, piece: str) -> _Call | None:
         """Return the call that *delta* extends; None if it starts one."""
@@ -143,7 +201,7 @@ class CallAssembler:
         for before in self._calls:
             if before.tool and not before.is_announced:
                 self._announce(before, out)
-            if not before.is_done and before.id and len(before.arguments) >= _SHORTEST and before.is_whole():
+            if not before.is_done and before.id and before.cannot_grow():
                 _end(before, out)
         call = _Call(_index(delta), text(delta, "id"))
         self._calls.append(call)

@@ -282,6 +282,8 @@ class OpenAIChatReader:
         # With any other reason, arguments that look complete may still be cut off.
         is_own_end = reason in {"stop", "calls"}
         self._calls.finish(out, was_cut=not is_own_end)
+        if self._calls.late:
+            self.ignored["late arguments"] += self._calls.late
         refusal = "".join(self._refusal)
         if refusal:
             reason = "refusal"

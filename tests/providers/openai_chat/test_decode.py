@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from contextlib import suppress
@@ -586,6 +587,63 @@ def test_a_call_is_done_when_another_begins() -> None:
     ]
 
 
+# As the end of a piece, in the middle of one, alone; braces and quotes in strings; white space around it.
+CLOSING: tuple[tuple[str, ...], ...] = (
+    ('{"a": 1}',),
+    ('{"a"', ": 1", "}"),
+    ("{", '"a": {"b": [1, {}]}', "}"),
+    ('{"a": "}', '{"', ', "b": "\\', '"}"', "}"),
+    ('{"a": "\\\\', '"', "}"),
+    (' {"a"', ": 1} ", "\n"),
+)
+
+
+@pytest.mark.parametrize("pieces", CLOSING)
+def test_call_ends_where_its_object_closes(pieces: tuple[str, ...]) -> None:
+    decoder = wire(PLAIN).decoder("text/event-stream")
+    assert decoder is not None
+    decoder.feed(stream(called(call("read", "", index=0, id="a"))))
+    text = "".join(pieces)
+    sent, is_done = "", False
+    for piece in pieces:
+        events = decoder.feed(stream(called(call(None, piece, index=0))))
+        sent += piece
+        is_done = is_done or ToolCallDone("a") in events
+        assert is_done == (sent.strip() == text.strip())
+
+
+def test_calls_end_in_their_order() -> None:
+    first = [called(call("read", '{"n":', index=0, id="a")), called(call("read", '{"n": 2}', index=1, id="b"))]
+    last = called(call(None, " 1}", index=0))
+    events = read(*first, last, CALLS, DONE)
+    assert [event.id for event in events if isinstance(event, ToolCallDone)] == ["a", "b"]
+    # Both when the first one closes, not at the end of the response.
+    assert events.index(ToolCallDone("b")) < events.index(Finished("calls", "tool_calls"))
+    assert events[-3:-1] == [ToolCallDone("a"), ToolCallDone("b")]
+
+
+def test_arguments_after_their_end_are_counted() -> None:
+    late = called(call(None, '{"n": 2}', index=0))
+    events = read(
+        called(call("read", '{"n": 1}', index=0, id="a")), late, called(call(None, " ", index=0)), CALLS, DONE
+    )
+    assert arguments_of(events) == {"a": '{"n": 1}'}
+    assert Unread("late arguments") in events
+
+
+@given(
+    arguments=st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists, max_leaves=8), min_size=1),
+    cuts=st.lists(st.integers(0, 200)),
+)
+def test_call_never_ends_before_its_arguments(arguments: Json, cuts: list[int]) -> None:
+    text = json.dumps(arguments)
+    places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
+    pieces = [text[start:end] for start, end in itertools.pairwise(places)]
+    events = read(*(called(call("read", piece, index=0, id="a")) for piece in pieces), CALLS, DONE)
+    assert arguments_of(events) == {"a": text}
+    assert events[-2:] == [ToolCallDone("a"), Finished("calls", "tool_calls")]
+
+
 def test_an_empty_object_may_be_only_the_beginning() -> None:
     events = read(called(call("read", "{}", index=0, id="a")), called(call("read", "", index=1, id="b")), CALLS, DONE)
     assert events[2:4] == [ToolCallStarted("b", "read"), ToolCallDone("a")]
@@ -997,9 +1055,9 @@ def test_a_document() -> None:
         ToolCallDone("c1"),
         ToolCallStarted("c1.3", "read"),
         ToolCallChunk("c1.3", '{"a": 2}'),
+        ToolCallDone("c1.3"),
         UsageReported(Usage(input=3, output=2)),
         TextDone("1"),
-        ToolCallDone("c1.3"),
         Finished("calls", "tool_calls"),
     ]
 
