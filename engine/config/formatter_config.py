@@ -32,7 +32,7 @@ def _is_size(_: object, field: attrs.Attribute[int], value: object) -> None:
 def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
     if not items or not all(isinstance(item, str) and item for item in items):
-        raise ConfigError(f"{field.name} must be a tuple of at least one string, none of them empty, not {value!r}")
+        raise ConfigError(f"{field.name} must hold at least one string, none of them empty, not {value!r}")
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -81,7 +81,7 @@ def _are_paths(_: object, field: attrs.Attribute[tuple[str, ...]], value: object
         isinstance(one, str) and one.startswith(("/", "~/")) and "\0" not in one for one in paths
     ):
         raise ConfigError(
-            f"sandbox.{field.name} must be a tuple of paths that are absolute or begin with ~/, not {value!r}"
+            f"sandbox.{field.name} must hold paths that are absolute or begin with ~/, not {value!r}"
         )
 
 

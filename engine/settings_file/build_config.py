@@ -21,7 +21,7 @@ from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.permission_types import Rule
 from engine.permission.rules.rule_file import Permissions, read_permissions
 from engine.providers.hosts.host_config import host_named
-from engine.settings_file.config_keys import Key, format_key, leaves, quote_part
+from engine.settings_file.config_keys import Key, format_key, leaves, quote_part, value_at
 from engine.settings_file.document import ConfigDocument, Kind
 from engine.settings_file.merge import MergedConfig
 from engine.settings_file.tables import (
@@ -44,14 +44,14 @@ from engine.settings_file.tables import (
 T = TypeVar("T", bound=attrs.AttrsInstance)
 V = TypeVar("V")
 
-_FIELD: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)")
+_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
+_QUOTED: Final = re.compile(r"(?<!\w)'([^']*)'")
 
 
 def build_config(merged: MergedConfig) -> Config:
     """Return the configuration. Raises `ConfigError`."""
     reader = _Reader(merged)
     rules = _rules(merged)
-    values = merged.values
     config = reader.made(
         (),
         lambda: Config(
@@ -60,7 +60,7 @@ def build_config(merged: MergedConfig) -> Config:
             agents=dict(reader.tables("agents", AgentTable, make_agent)),
             defaults=reader.table(("defaults",), Defaults),
             compaction=reader.table(("compaction",), CompactionConfig),
-            hooks=_hooks(values),
+            hooks=_hooks(reader),
             formatters=dict(reader.tables("formatters", ProgramTable, make_program)),
             checkers=dict(reader.tables("checkers", ProgramTable, make_program)),
             profile=_profile(merged),
@@ -134,15 +134,16 @@ def _rule_layers(merged: MergedConfig, rules: Mapping[Kind, tuple[Rule, ...]]) -
     )
 
 
-def _hooks(values: Mapping[str, object]) -> Mapping[str, object]:
+def _hooks(reader: _Reader) -> Mapping[str, object]:
     """Return the section with hooks, validated. Raises `ConfigError`."""
-    if "hooks" not in values:
+    if "hooks" not in reader.merged.values:
         return {}
+    hooks = reader.merged.values["hooks"]
     # Imported here: most configurations have none.
     from engine.tools.claude_hooks.load import check_hooks
 
-    check_hooks({"hooks": values["hooks"]})
-    return cast("Mapping[str, object]", values["hooks"])
+    reader.made(("hooks",), lambda: check_hooks({"hooks": hooks}))
+    return cast("Mapping[str, object]", hooks)
 
 
 def _sandbox(reader: _Reader) -> Sandbox | None:
@@ -237,7 +238,8 @@ class _Reader:
         values = cast("dict[str, object]", value)
         for below, leaf in leaves(values, key):
             if any(isinstance(each, (dt.date, dt.time)) for each in _items(leaf)):
-                raise ConfigError(f"{self._place(key, below)}: contains a date or time; quote it if it is text")
+                name = format_key(below[len(key) :])
+                raise ConfigError(f"{self._place(key, below)}: {name}: contains a date or time; quote it if it is text")
         try:
             return structure(shape, values)
         except InvalidArguments as error:
@@ -255,9 +257,9 @@ class _Reader:
             places = [document.source for document in self.merged.documents]
             if any(str(error).startswith((f"{place}:", f"{place},")) for place in places):
                 raise
-            where = (
-                self._place(key, self._field(key, str(error))) if key else (_source(self.merged) or "the configuration")
-            )
+            field = self._field(key, str(error))
+            section = key or field[:1]
+            where = self._place(section, field) if section else (_source(self.merged) or "the configuration")
             raise ConfigError(f"{where}: {error}") from error
 
     def _place(self, section: Key, key: Key = ()) -> str:
@@ -265,10 +267,27 @@ class _Reader:
         return f"{self.merged.location(key or section)}, [{shown}]"
 
     def _field(self, section: Key, message: str) -> Key:
-        """Return the key that a message begins with, if it is one; else the section."""
-        match = _FIELD.match(message.removeprefix(f"{section[0]}."))
-        key = (*section, match[1]) if match else section
-        return key if self.merged.contributions(key) else section
+        """Return the key that a message is about.
+
+        It is the one that the message begins with, or the one whose name or value it quotes last; else the section.
+        """
+        for prefix in section[:1]:
+            message = message.removeprefix(f"{prefix}.").removeprefix(f"{prefix}: ")
+        match = _FIELD.match(message)
+        parts = match[0].split(".") if match else []
+        keys = [(*section, *parts[:end]) for end in range(len(parts), 0, -1)]
+        found = [key for key in keys if self.merged.contributions(key)]
+        found += [key for quoted in _QUOTED.findall(message)[-1:] for key in self._keys_of(section, quoted)]
+        return found[0] if found else section
+
+    def _keys_of(self, section: Key, text: str) -> Iterator[Key]:
+        """Yield the keys of a section that have the name or the value *text*."""
+        values = value_at(self.merged.values, section)
+        for key, value in leaves(cast("dict[str, object]", values) if isinstance(values, dict) else {}, section):
+            if text in key:
+                yield key[: key.index(text) + 1]
+            elif text in _items(value):
+                yield key
 
 
 def _items(value: object) -> Iterator[object]:

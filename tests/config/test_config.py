@@ -168,11 +168,11 @@ def test_empty_file_sets_nothing() -> None:
         ("[checkers.a]", "config.toml:1, [checkers.a]: command: is required"),
         (
             '[checkers.a]\ncommand = []\npatterns = ["*"]',
-            "[checkers.a]: command must be a tuple of at least one string, none of them empty, not ()",
+            "[checkers.a]: command must hold at least one string, none of them empty, not ()",
         ),
         (
             '[formatters.a]\ncommand = ["x"]\npatterns = [""]',
-            "[formatters.a]: patterns must be a tuple of at least one string",
+            "[formatters.a]: patterns must hold at least one string",
         ),
         (
             '[formatters.a]\ncommand = ["x"]\npatterns = ["*"]\ntimeout = 0',
@@ -181,7 +181,7 @@ def test_empty_file_sets_nothing() -> None:
         ("[[formatters]]", "config.toml:1: formatters must contain tables: [formatters.NAME]"),
         ("models = 3", "config.toml:1: models must contain tables: [models.NAME]"),
         ("[models]\nx = 3", "config.toml:2, [models.x]: must be a table, not int"),
-        ("[models.gpt]", "config.toml: a model's name must have the form host/model, not 'gpt'"),
+        ("[models.gpt]", "config.toml:1, [models]: a model's name must have the form host/model, not 'gpt'"),
         (
             '[models."a/b"]\ncontxt = 3',
             'config.toml:2: unknown key models."a/b".contxt: did you mean context?',
@@ -209,7 +209,10 @@ def test_empty_file_sets_nothing() -> None:
         ('[agents.x]\nbounds = ["deny"]', "[agents.x]: a rule is written"),
         ('[agents."a b"]\nsteps = 1', "an agent's name must consist of at most 64 letters, digits, - and _, not 'a b'"),
         ('[defaults]\nagent = "explore"', "the agent 'explore' can only be used as a sub-agent"),
-        ('[defaults]\nagent = "x"', "config.toml: unknown agent 'x': known: build, explore, general, plan"),
+        (
+            '[defaults]\nagent = "x"',
+            "config.toml:2, [defaults]: unknown agent 'x': known: build, explore, general, plan",
+        ),
         ('[defaults]\nmodels = "x/y"', "config.toml:2: unknown key defaults.models: did you mean model?"),
         ('[hosts."a/b"]', "a host's name must consist of letters, digits, '.', '-' and '_', not 'a/b'"),
         ("[hosts.x]", "config.toml:1, [hosts.x]: host x needs `base_url` and either `wire` or `like`"),
@@ -423,8 +426,11 @@ def test_hooks_are_read_as_they_stand() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("hooks = 3", "config.toml: hooks must be an object, not 3"),
-        ("[hooks]\nPreToolUs = []", "config.toml: hooks: there is no event 'PreToolUs'; did you mean PreToolUse?"),
+        ("hooks = 3", "config.toml:1, [hooks]: hooks must be an object, not 3"),
+        (
+            "[hooks]\nPreToolUs = []",
+            "config.toml:2, [hooks]: hooks: there is no event 'PreToolUs'; did you mean PreToolUse?",
+        ),
         (HOOKS.replace("5", "-5"), "timeout"),
         (HOOKS.replace("5", "2026-01-01"), "timeout"),
     ],
@@ -461,7 +467,7 @@ def test_configured_programs_apply(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("programs = 1", "here.toml:1: programs must contain tables: [programs.NAME]"),
-        ("[programs.x]\nnonsense = 1", "here.toml:1, [programs]: programs.x.nonsense: there is no such key"),
+        ("[programs.x]\nnonsense = 1", "here.toml:2, [programs]: programs.x.nonsense: there is no such key"),
         (
             "[sandbox]\nbackend = 'x'",
             "here.toml:2, [sandbox]: sandbox.backend must be one of auto, landlock, bwrap, off, not 'x'",

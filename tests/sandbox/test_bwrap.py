@@ -12,12 +12,12 @@ from engine.sandbox.bwrap import argv
     [
         ({"backend": "docker"}, "sandbox.backend must be one of auto, landlock, bwrap, off, not 'docker'"),
         ({"network": 1}, "sandbox.network must be True or False, not 1"),
-        ({"writable": ["/a"]}, "sandbox.writable must be a tuple of paths that are absolute or begin with ~/"),
-        ({"writable": ("a",)}, "sandbox.writable must be a tuple of paths"),
-        ({"hidden": ("~root/x",)}, "sandbox.hidden must be a tuple of paths"),
-        ({"hidden": ("/a\0b",)}, "sandbox.hidden must be a tuple of paths"),
-        ({"hidden": "/a"}, "sandbox.hidden must be a tuple of paths"),
-        ({"hidden": (1,)}, "sandbox.hidden must be a tuple of paths"),
+        ({"writable": ["/a"]}, "sandbox.writable must hold paths that are absolute or begin with ~/"),
+        ({"writable": ("a",)}, "sandbox.writable must hold paths"),
+        ({"hidden": ("~root/x",)}, "sandbox.hidden must hold paths"),
+        ({"hidden": ("/a\0b",)}, "sandbox.hidden must hold paths"),
+        ({"hidden": "/a"}, "sandbox.hidden must hold paths"),
+        ({"hidden": (1,)}, "sandbox.hidden must hold paths"),
     ],
 )
 def test_settings_that_make_no_sense(settings: dict[str, object], message: str) -> None:

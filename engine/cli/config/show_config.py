@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags.config_flags import config_sources, config_warnings
-from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
+from engine.cli.terminal.exit_codes import ADVICE, DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
@@ -212,6 +212,14 @@ def _places(args: argparse.Namespace) -> tuple[ConfigSources, str, bool]:
     return sources, root, bool(root) and (sources.trusts or sources.files.trust.is_trusted(root))
 
 
+def _print_problem(error: ConfigError, sources: ConfigSources) -> None:
+    lines = [escape_control_chars(line) for line in str(error).splitlines()]
+    if not any(line.startswith(ADVICE) for line in lines):
+        is_users = str(error).startswith(str(user_file(sources.path, sources.env)[0]))
+        lines.append(f"{ADVICE}{'engine config edit' if is_users else 'correct the file'}")
+    print_error("engine config: " + "\n".join(lines))
+
+
 def _check(args: argparse.Namespace) -> int:
     sources, root, _ = _places(args)
     failed = False
@@ -220,7 +228,7 @@ def _check(args: argparse.Namespace) -> int:
             document: ConfigDocument | None = read_document(path, kind)
         except ConfigError as error:
             failed = True
-            print_error(escape_control_chars(str(error)))
+            _print_problem(error, sources)
             continue
         if document is not None:
             print_text(f"{escape_control_chars(str(path))}: readable\n")
@@ -230,7 +238,7 @@ def _check(args: argparse.Namespace) -> int:
         loaded = load_sources(sources)
         loaded.config()
     except ConfigError as error:
-        print_error("\n".join(map(escape_control_chars, str(error).splitlines())))
+        _print_problem(error, sources)
         return FAILED
     for line in config_warnings(loaded):
         print_error(escape_control_chars(line))

@@ -114,7 +114,10 @@ def test_check_reports_every_file(shell: Shell) -> None:
     assert shell.run("check --cwd .")[::2] == (0, "")
     shell.file.parent.mkdir(exist_ok=True)
     shell.file.write_text('[defaults]\nmodle = "a/b"\n')
-    assert shell.run("check") == (1, "", f"{shell.file}:2: unknown key defaults.modle: did you mean model?\n")
+    error = (
+        f"engine config: {shell.file}:2: unknown key defaults.modle: did you mean model?\nNext: engine config edit\n"
+    )
+    assert shell.run("check") == (1, "", error)
     shell.file.write_text("version = 3\n")
     assert "this engine reads version 1" in shell.run("check")[2]
 
