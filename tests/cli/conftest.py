@@ -135,7 +135,7 @@ class StartWithInput(Protocol):
 
 @pytest.fixture
 def engine_with_input(host: str, tmp_path: Path) -> Iterator[StartWithInput]:
-    """Start `engine …` with a descriptor as its standard input, as cron does: no terminal, hardly any environment."""
+    """Start `engine …` with a descriptor as its standard input, without a terminal or a language."""
     with ExitStack() as stack:
 
         def start(stdin: int, *arguments: str) -> Command:

@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import socket
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import pytest
 
-from tests.cli.conftest import Quick, StartWithInput
+from tests.cli.conftest import Quick
 from tests.cli.test_print_schema import RESULT, check_lines
 
 pytestmark = [pytest.mark.os]
@@ -139,42 +138,6 @@ def _check(output: bytes, answer: str, mode: Mode, row: object) -> None:
 
 
 # ---- standard input that says nothing, or too much -------------------------------------------------------------------
-
-
-# What a command inherits, and what comes of it. All wait at the same time.
-SOURCES: Final = ("pipe", "fifo", "socket", "late")
-
-
-@pytest.mark.slow
-def test_input_that_never_comes_does_not_hang(
-    engine_with_input: StartWithInput, tmp_path: Path, *, is_full: bool
-) -> None:
-    """A parent that never closes, a fifo without a writer, an open socket as under `ssh -T`; and a slow writer."""
-    os.mkfifo(tmp_path / "fifo")
-    ours, theirs = socket.socketpair()
-    pipe, late = os.pipe(), os.pipe()
-    fifo = os.open(tmp_path / "fifo", os.O_RDWR)
-    descriptors = dict(zip(SOURCES, (pipe[0], fifo, theirs.fileno(), late[0]), strict=True))
-    with ours, theirs:
-        commands = {
-            name: engine_with_input(descriptor, "run", "say Hi.", "--output", "json", "--ephemeral")
-            for name, descriptor in descriptors.items()
-            if is_full or name in {"pipe", "late"}
-        }
-        commands["late"].read_until("waiting for standard input")
-        # Longer than the second after which it says so, and shorter than the ten that it waits.
-        threading.Event().wait(4)
-        os.write(late[1], WORDS.encode())
-        os.close(late[1])
-        for name, command in commands.items():
-            assert command.wait() == 0, command.output
-            record = json.loads(next(line for line in command.output.splitlines() if line.startswith("{")))
-            is_late = name == "late"
-            assert record["stdin"] == {"state": "read" if is_late else "timeout", "bytes": len(WORDS) if is_late else 0}
-            assert (WORDS in record["text"]) == is_late
-            assert ("standard input sent nothing for 10 s" in command.output) != is_late
-    for descriptor in (*pipe, late[0], fifo):
-        os.close(descriptor)
 
 
 def test_writer_that_takes_its_time_is_waited_for(quick: Quick) -> None:

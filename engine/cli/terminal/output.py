@@ -13,6 +13,7 @@ import os
 import select
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from typing import Final, TextIO
 
@@ -105,12 +106,12 @@ class Output:
                 self._fail(await to_thread(_write_all, self._fd, data))
 
     async def watch_reader(self) -> None:
-        """Notice that the reader of a pipe has gone, also while nothing is written. Always a checkpoint."""
-        if self._fd is None or not stat.S_ISFIFO(os.fstat(self._fd).st_mode):
+        """Notice that the reader of a pipe or a socket has gone, also while nothing is written. Always a checkpoint."""
+        mode = 0 if self._fd is None else os.fstat(self._fd).st_mode
+        if self._fd is None or not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
             await trio.lowlevel.checkpoint()
             return
-        # The end that is written to never has anything to read; it counts as readable once the other end is closed.
-        await trio.lowlevel.wait_readable(self._fd)
+        await _wait_reader_gone(self._fd)
         self._fail(BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     async def drain(self) -> None:
@@ -137,6 +138,26 @@ class Output:
         erase = _ERASE_LINE if self._is_status_shown else ""
         self._is_status_shown = bool(self._status)
         return f"{erase}{text}{self._status}"
+
+
+if sys.platform == "linux":
+
+    async def _wait_reader_gone(fd: int) -> None:
+        """Wait until the other end is closed. Always a checkpoint; nothing is left when it is cancelled."""
+        # A socket is readable also when its other end has sent something, or has only shut down its own output, as ssh
+        # and Node do for the standard input of a child. Without events to wait for, epoll still reports a hang-up.
+        with select.epoll() as hang_ups:
+            hang_ups.register(fd, 0)
+            await trio.lowlevel.wait_readable(hang_ups.fileno())
+
+else:
+
+    async def _wait_reader_gone(fd: int) -> None:
+        """Wait until the other end of a pipe is closed. Always a checkpoint."""
+        if stat.S_ISSOCK(os.fstat(fd).st_mode):
+            await trio.sleep_forever()
+        # The end that is written to never has anything to read; it counts as readable once the other end is closed.
+        await trio.lowlevel.wait_readable(fd)
 
 
 def _write_all(fd: int, data: bytes) -> OSError | None:

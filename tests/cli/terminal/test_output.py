@@ -2,9 +2,11 @@
 
 import errno
 import os
+import socket
 import threading
 from collections.abc import Iterator
 from io import BytesIO, TextIOWrapper
+from pathlib import Path
 
 import pytest
 import trio
@@ -172,3 +174,37 @@ async def test_reader_that_goes_is_noticed_without_a_write(pipe: tuple[int, int]
         with trio.fail_after(10):
             await gone.wait()
     assert output.is_reader_gone
+
+
+async def test_socket_is_gone_only_once_it_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        output = to_pipe(theirs.fileno())
+        gone = trio.Event()
+        output.on_failure(gone.set)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(output.watch_reader)
+            # Standard input, and its end: a parent's socket may be both.
+            ours.send(b"input")
+            ours.shutdown(socket.SHUT_WR)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not output.is_reader_gone
+            ours.close()
+            with trio.fail_after(10):
+                await gone.wait()
+        assert output.is_reader_gone
+
+
+def open_descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_cancelled_watch_leaves_no_descriptor(pipe: tuple[int, int]) -> None:
+    output = to_pipe(pipe[1])
+    before = open_descriptors()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(output.watch_reader)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel(reason="the test")
+    assert open_descriptors() == before
+    assert not output.is_reader_gone
