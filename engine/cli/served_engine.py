@@ -61,6 +61,7 @@ class ServedSetup:
     Attributes:
         config: the configuration.
         layers: the user's prompts.
+        place: the store's location.
     """
 
     def __init__(self, args: argparse.Namespace) -> None:
@@ -69,7 +70,7 @@ class ServedSetup:
         self._folders = FolderSettings(args, permission_choice(args))
         self.config: Config = self._folders.config(args.cwd)
         self.layers: PromptLayers = self._folders.layers(self.config)
-        self._place = resolve_store(args)
+        self.place: str = resolve_store(args)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         hide_own_secrets(secrets_of(self.config))
 
@@ -79,4 +80,4 @@ class ServedSetup:
         tools = default_tools(
             self.config.sandbox, knowledge_for(self.config), self.layers, self._args.cwd, self.config.all_agents
         )
-        return open_served_engine(model, self._folders, self.layers, tools, place=self._place, on_exhausted="stop")
+        return open_served_engine(model, self._folders, self.layers, tools, place=self.place, on_exhausted="stop")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 import mcp_types as types
+import trio
 from mcp.server.lowlevel.server import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.shared.exceptions import MCPError
@@ -15,6 +18,7 @@ from engine.core.errors import EngineError
 from engine.core.version import __version__
 from engine.mcp_server.caller import McpCaller, input_required
 from engine.mcp_server.engine_tools import EngineTools, ToolAnswer, ToolQuestion
+from engine.mcp_server.http_endpoint import exchange_over
 from engine.mcp_server.tool_table import TOOLS, ServedTool
 
 if TYPE_CHECKING:
@@ -29,6 +33,7 @@ _INSTRUCTIONS: Final = (
 )
 # Longer than a question may wait: an answer that comes too late still gets the result of the turn.
 _LATE_SECONDS: Final = 3_600.0
+_GONE: Final = ToolAnswer("The client has gone.", is_error=True)
 
 
 async def serve_tools(
@@ -38,11 +43,13 @@ async def serve_tools(
     question_timeout: float,
 ) -> None:
     """Serve one client until it closes its end; requests that run then are cancelled. A checkpoint."""
-    server = _make_server(tools, question_timeout + _LATE_SECONDS)
+    server = make_server(tools, question_timeout)
     await server.run(*streams, server.create_initialization_options())
 
 
-def _make_server(tools: EngineTools, state_seconds: float) -> Server[object]:
+def make_server(tools: EngineTools, question_timeout: float) -> Server[object]:
+    """Return the server, for one client or for several over HTTP."""
+
     async def on_list(
         _: ServerRequestContext[object, object], __: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
@@ -51,7 +58,12 @@ def _make_server(tools: EngineTools, state_seconds: float) -> Server[object]:
     async def on_call(
         context: ServerRequestContext[object, object], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        answer = await _answer(tools, McpCaller(context, params), params.name)
+        tool = next((tool for tool in TOOLS if tool.name == params.name), None)
+        if tool is None:
+            raise MCPError(types.INVALID_PARAMS, f"unknown tool {params.name[:100]!r}")
+        answer = await _until_over(
+            exchange_over(context.request), partial(_answer, tools, McpCaller(context, params), tool)
+        )
         if isinstance(answer, ToolQuestion):
             return input_required(answer.needed.questions, answer.state)
         return types.CallToolResult(
@@ -63,16 +75,36 @@ def _make_server(tools: EngineTools, state_seconds: float) -> Server[object]:
     server: Server[object] = Server(
         _NAME, version=__version__, instructions=_INSTRUCTIONS, on_list_tools=on_list, on_call_tool=on_call
     )
-    security = RequestStateSecurity.ephemeral(ttl=state_seconds)
+    security = RequestStateSecurity.ephemeral(ttl=question_timeout + _LATE_SECONDS)
     server.middleware.append(RequestStateBoundary(security, default_audience=_NAME))
     return server
 
 
-async def _answer(tools: EngineTools, caller: McpCaller, name: str) -> ToolAnswer | ToolQuestion:
-    """Check a call and run it. A checkpoint if the arguments are valid. Raises `MCPError` for an unknown tool."""
-    tool = next((tool for tool in TOOLS if tool.name == name), None)
-    if tool is None:
-        raise MCPError(types.INVALID_PARAMS, f"unknown tool {name[:100]!r}")
+async def _until_over(
+    over: trio.Event | None, call: Callable[[], Awaitable[ToolAnswer | ToolQuestion]]
+) -> ToolAnswer | ToolQuestion:
+    """Make a call, and cancel it when its client has gone. A checkpoint.
+
+    The SDK does that itself for 2026-07-28; with an older client over HTTP, the call would go on for its session, which has
+    no way to get the answer.
+    """
+    if over is None:
+        return await call()
+    answer: ToolAnswer | ToolQuestion = _GONE
+    async with trio.open_nursery() as nursery:
+
+        async def leave() -> None:
+            await over.wait()
+            nursery.cancel_scope.cancel(reason="the client has gone")
+
+        nursery.start_soon(leave)
+        answer = await call()
+        nursery.cancel_scope.cancel(reason="the call is answered")
+    return answer
+
+
+async def _answer(tools: EngineTools, caller: McpCaller, tool: ServedTool) -> ToolAnswer | ToolQuestion:
+    """Check a call and run it. A checkpoint if the arguments are valid."""
     problem = tool.checker.problem(caller.arguments)
     if problem is not None:
         return ToolAnswer(f"Wrong arguments for {tool.name}: {problem}", is_error=True)

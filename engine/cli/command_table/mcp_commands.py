@@ -8,7 +8,7 @@ import attrs
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSON, QUESTION_TIMEOUT, STORE
+from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSON, PORT, QUESTION_TIMEOUT, STORE
 from engine.cli.command_table.turn_flags import MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
 from engine.cli.flags.arg_types import directory
 
@@ -139,6 +139,17 @@ MCP: Final = CommandSpec(
             run="engine.cli.mcp.serve_engine:main",
             groups=(
                 FlagGroup(
+                    "address",
+                    (
+                        Flag(
+                            names=("--http",),
+                            help="serve the agents of this machine over HTTP instead",
+                            detail="At 127.0.0.1 only. Each request needs the token, which is in a file that only you can read.",
+                        ),
+                        PORT,
+                    ),
+                ),
+                FlagGroup(
                     "sessions",
                     (
                         CWD,
@@ -159,9 +170,15 @@ MCP: Final = CommandSpec(
                 SANDBOX_FLAGS,
                 MODEL_FLAGS,
             ),
-            notes=("When the client closes its end, running turns are cancelled and saved.",),
-            exit_codes={0: "the client has gone", 1: "failed", 2: "wrong usage or configuration"},
-            examples=(("mcp serve --root .", "serve the agent that starts it, in this folder"),),
+            notes=(
+                "When the client closes its end, running turns are cancelled and saved. With --http that is the end of the "
+                "request, and the server ends at Ctrl-C.",
+            ),
+            exit_codes={0: "the client has gone, or a signal came", 1: "failed", 2: "wrong usage or configuration"},
+            examples=(
+                ("mcp serve --root .", "serve the agent that starts it, in this folder"),
+                ("mcp serve --http --port 8422", "serve agents of this machine over HTTP"),
+            ),
         ),
     ),
 )

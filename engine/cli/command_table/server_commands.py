@@ -10,12 +10,11 @@ import attrs
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CWD, STORE
+from engine.cli.command_table.shared_flags import CWD, PORT, STORE
 from engine.cli.command_table.turn_flags import COLOR, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
-from engine.cli.flags.arg_types import seconds, whole
+from engine.cli.flags.arg_types import seconds
 from engine.control.protocol.handshake import ROLES
 
-_MOST_PORT: Final = 65_535
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -35,15 +34,7 @@ def memory_size(text: str) -> int:
 _ADDRESS: Final = FlagGroup(
     "address",
     (
-        Flag(
-            names=("--port",),
-            value="N",
-            help="listen at this port",
-            parse=whole(0, _MOST_PORT),
-            default=0,
-            default_text="a free one",
-            example="--port 8421",
-        ),
+        PORT,
         Flag(
             names=("--listen",),
             value="ADDRESS",

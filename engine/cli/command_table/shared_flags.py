@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.cli.command_table.command_spec import Flag
-from engine.cli.flags.arg_types import directory, seconds
+from engine.cli.flags.arg_types import directory, seconds, whole
 
 JSON: Final = Flag(names=("--json",), help="print JSON instead of text")
 CONFIG: Final = Flag(
@@ -60,4 +60,15 @@ STORE: Final = Flag(
     detail="A file, the URL of a PostgreSQL database, or :memory: (nothing is saved).",
     example="--store sessions.db",
     completes="file",
+)
+
+
+PORT: Final = Flag(
+    names=("--port",),
+    value="N",
+    help="listen at this port",
+    parse=whole(0, 65_535),
+    default=0,
+    default_text="a free one",
+    example="--port 8421",
 )

@@ -29,11 +29,13 @@ class AllowedAddresses:
         hosts: values of Host.
         origins: values of Origin.
         base: the path under which a proxy may pass requests on, without a slash at the end; mostly empty.
+        methods: of HTTP that are answered there.
     """
 
     hosts: frozenset[str]
     origins: frozenset[str]
     base: str = ""
+    methods: frozenset[str] = _METHODS
 
     @classmethod
     def on_port(cls, port: int, *, scheme: str = "http", names: Iterable[str] = ()) -> Self:
@@ -69,7 +71,7 @@ def check_access(head: RequestHead, allowed: AllowedAddresses) -> None:
         raise BadRequest(403, "pages of other origins are refused")
     if not _is_from_here(head, origin, allowed):
         raise BadRequest(403, "requests of other sites are refused")
-    if head.method not in _METHODS:
+    if head.method not in allowed.methods:
         raise BadRequest(405, f"{head.method} is not supported")
     if head.method == "POST":
         # Neither can be sent by a form, or by a script of another origin without asking first, which we never answer.

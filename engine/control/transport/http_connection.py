@@ -80,7 +80,26 @@ class Upgrade:
     pace: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
 
 
-Answer = Response | Stream | Upgrade
+class ResponseWriter(Protocol):
+    """Sends the answer to one request: a whole one, or one that begins."""
+
+    async def respond(self, response: Response, /) -> None:
+        """Send a whole answer. A checkpoint."""
+        ...
+
+    async def begin(self, status: int, content_type: str, fields: Fields, /) -> SendPiece:
+        """Send the head of an answer; return what sends the rest. A checkpoint."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class DeferredAnswer:
+    """An answer of a kind that *run* decides while it works; it is cancelled when the client goes."""
+
+    run: Callable[[ResponseWriter], Awaitable[None]]
+
+
+Answer = Response | Stream | DeferredAnswer | Upgrade
 
 
 class Handler(Protocol):
@@ -175,7 +194,10 @@ class HttpConnection:
                 return answer
             answer = self._handler.refusal(BadRequest(426, "open a WebSocket here"))
         has_body = request.head.method != "HEAD"
-        if isinstance(answer, Stream):
+        if isinstance(answer, DeferredAnswer):
+            await answer.run(writer)
+            await writer.end()
+        elif isinstance(answer, Stream):
             await writer.stream(answer, has_body=has_body)
         else:
             await writer.respond(answer, has_body=has_body, is_last=not request.head.keep_alive)
@@ -263,6 +285,8 @@ class _Writer:
         self._stream = stream
         # Whether a part of what was sent may be missing.
         self._is_cut = False
+        # Whether an answer has begun, and has no end yet.
+        self._is_open = False
 
     async def respond(self, response: Response, *, has_body: bool = True, is_last: bool = False) -> None:
         """Send *response*, with its body if *has_body*. A checkpoint."""
@@ -280,18 +304,31 @@ class _Writer:
 
     async def stream(self, answer: Stream, *, has_body: bool) -> None:
         """Send *answer* piece by piece. A checkpoint."""
-        await self._send(self._start(200, answer.content_type, answer.fields))
+        send = await self.begin(200, answer.content_type, answer.fields)
         if has_body:
-            await answer.write(self._send_piece)
-            if self._is_cut:
-                raise trio.BrokenResourceError("a piece was cut off: nothing can follow it")
-            await self._send(self._http.send(h11.EndOfMessage()) or b"")
+            await answer.write(send)
+            await self.end()
+
+    async def begin(self, status: int, content_type: str, fields: Iterable[tuple[str, str]]) -> SendPiece:
+        """Send the head of an answer; return what sends the rest. A checkpoint."""
+        self._is_open = True
+        await self._send(self._start(status, content_type, fields))
+        return self._send_piece
+
+    async def end(self) -> None:
+        """End an answer that has begun. A checkpoint."""
+        if self._is_cut:
+            raise trio.BrokenResourceError("a piece was cut off: nothing can follow it")
+        ending = self._http.send(h11.EndOfMessage()) or b"" if self._is_open else b""
+        self._is_open = False
+        await self._send(ending)
 
     async def _send_piece(self, data: bytes) -> None:
         await self._send(self._http.send(h11.Data(data=data)) or b"")
 
     def _start(self, status: int, content_type: str, fields: Iterable[tuple[str, str]]) -> bytes:
-        every = [("date", formatdate(usegmt=True)), ("content-type", content_type), *fields]
+        kind = [("content-type", content_type)] if content_type else []
+        every = [("date", formatdate(usegmt=True)), *kind, *fields]
         response = h11.Response(status_code=status, reason=HTTPStatus(status).phrase, headers=every)
         return self._http.send(response) or b""
 
