@@ -6,6 +6,7 @@ Python. What the commands are, with all their flags, is in `engine.cli.command_t
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from importlib import import_module
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from engine.cli.command_table.command_spec import CommandSpec
 
 _HELP = ("--help", "-h")
+# Until its first request `engine run` makes about that many objects that stay. Python would look for garbage among them
+# some three hundred times, for a tenth of the time that it takes.
+_OBJECTS_TO_START = 200_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -48,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run_guarded(name: str, arguments: list[str]) -> int:
     if name == "chat":
         show_starting_frame(arguments)
+    thresholds = gc.get_threshold()
+    if name == "run":
+        gc.set_threshold(_OBJECTS_TO_START, *thresholds[1:])
     try:
         os.getcwd()  # noqa: PTH109  # pathlib would have to be imported
     except OSError:
@@ -62,6 +69,7 @@ def _run_guarded(name: str, arguments: list[str]) -> int:
 
         return report_crash(name, error)
     finally:
+        gc.set_threshold(*thresholds)
         erase_starting_frame()
 
 
