@@ -153,7 +153,7 @@ class EditorAgent:
             try:
                 self._notified(message)
             except BadParams:
-                return  # nobody is told of an error in a notification
+                return  # an error in a notification has no answer
             return
         if message.method not in self._handlers:
             error = RpcError(UNKNOWN_METHOD, f"there is no method {message.method[:100]!r}")

@@ -45,7 +45,7 @@ from engine.session.session import Session, live_session
 # Pieces of text that come within this time are sent together.
 _MERGE_SECONDS: Final = 0.02
 _BATCH: Final = 512
-# What an editor with a running prompt shows beside it; without one, it comes with the next.
+# What an editor with a running prompt shows with it; without one, it comes with the next.
 _UNPROMPTED: Final = frozenset({"session_info_update", "notice"})
 
 

@@ -37,7 +37,7 @@ def listed_session(row: SessionRow) -> Json:
 
 
 def editor_error(error: EngineError | BadParams) -> RpcError:
-    """Return what the editor is told of an error."""
+    """Return what the editor learns of an error."""
     match error:
         case BadParams():
             code = INVALID_PARAMS

@@ -152,7 +152,7 @@ class Keeper:
             tokens=self._tokens(view),
             sizes=sizes[wish.start :],
             ratio=self._counter.ratio(view.model.name),
-            # Whoever chooses where a summary begins wants no more than it has to leave.
+            # A caller that chooses where a summary begins wants no more than it has to leave.
             tail=0 if wish.start else self.tail,
             template=self.template,
             summarise=self.summarise,

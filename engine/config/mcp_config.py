@@ -106,7 +106,7 @@ class McpServer(Value):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether somebody else's file names it: then nothing of it starts before the user has approved it."""
+        """Whether a file of another author names it: then nothing of it starts before the user has approved it."""
         return self.origin in {"project", "plugin"}
 
     def limits_of(self, tool: str) -> tuple[float, float]:

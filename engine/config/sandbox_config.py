@@ -80,9 +80,7 @@ def _are_paths(_: object, field: attrs.Attribute[tuple[str, ...]], value: object
     if paths is None or not all(
         isinstance(one, str) and one.startswith(("/", "~/")) and "\0" not in one for one in paths
     ):
-        raise ConfigError(
-            f"sandbox.{field.name} must hold paths that are absolute or begin with ~/, not {value!r}"
-        )
+        raise ConfigError(f"sandbox.{field.name} must hold paths that are absolute or begin with ~/, not {value!r}")
 
 
 def _is_yes_or_no(_: object, field: attrs.Attribute[bool], value: object) -> None:

@@ -156,7 +156,7 @@ class ClientConnection:
         try:
             with self._scope:
                 async with trio.open_nursery() as self._nursery:
-                    # Who has started the server for itself alone may type at it, and keeps nobody else waiting.
+                    # A program that started the server for itself may take its time: no other client waits.
                     if self.kind != "stdio":
                         self._nursery.start_soon(self._expect_hello)
                     self._nursery.start_soon(self._beat)

@@ -1,4 +1,4 @@
-"""`ConnectedClients`: the connections and streams of a server, counted, told and closed together."""
+"""`ConnectedClients`: the connections and streams of a server, counted, notified and closed together."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class ConnectedClients:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is connected."""
+        """Whether no client is connected."""
         return not (self.by_id or self.streams)
 
     @property
     def has_one_who_answers(self) -> bool:
-        """Whether somebody is connected who could answer questions."""
+        """Whether a client is connected that may answer questions."""
         return any(each.role is not None and may(each.role, "answer") for each in self)
 
     def is_full_for(self, login: Login) -> bool:

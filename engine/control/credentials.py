@@ -72,7 +72,7 @@ class ClientCredentials:
     """The tokens, keys and tickets of a server."""
 
     def __init__(self, *, now: Callable[[], float], random: Callable[[int], bytes]) -> None:
-        """Make an empty set: nobody may connect.
+        """Make an empty set: no client may connect.
 
         Args:
             now: the time in seconds, of a clock that does not go back.

@@ -83,7 +83,7 @@ class EngineLookups:
     async def _files(self, params: se.SessionParams) -> SessionFiles:
         record = await self._reads.record(params.session_id)
         if record.live is None:
-            # Comparing may take a snapshot of the folder, and whoever has the session open may be at work there.
+            # Comparing may take a snapshot of the folder, and the engine that has the session open may be at work there.
             raise Refusal("unsupported", "the session is not open here, so its files can't be compared")
         return SessionFiles(record.live)
 

@@ -85,7 +85,7 @@ class SessionSource:
             elif self._engine.is_closed:
                 return False
             else:
-                # Only the session was closed: whoever opens it again, its events go on from here.
+                # Only the session was closed: whichever engine opens it again, its events continue from here.
                 self._position, self._cursor, self._watch = self._cursor.position, None, None
         return True
 

@@ -37,7 +37,7 @@ class EventStream:
     """Sends the same texts as a WebSocket: `data:` is the whole notification, and `event:` its name."""
 
     def __init__(self, subscription: Subscription, head: SessionHead, *, now: Callable[[], float]) -> None:
-        """Make it of a subscription that nobody else runs; *now* returns the time in seconds since the epoch."""
+        """Make it of a subscription that nothing else runs; *now* returns the time in seconds since the epoch."""
         self.scope: trio.CancelScope = trio.CancelScope()
         self._subscription = subscription
         self._head = head

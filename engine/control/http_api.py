@@ -138,7 +138,7 @@ class HttpApi:
     def body_limit(self, head: RequestHead) -> int:
         """Return how long the body may be. Raises `BadRequest` for a client without a valid credential."""
         if head.path in _OPEN_PATHS or is_page(head):
-            # Nobody in particular may fill the memory: what comes here is a ticket.
+            # Without a token nothing may fill the memory: what comes here is a ticket.
             return _OPEN_BYTES
         self._login(head)
         return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes

@@ -130,7 +130,7 @@ class HttpService:
             try:
                 await stream.write(send)
             except EngineError as error:
-                # The answer has begun, so it can only end; the client comes back, and is told.
+                # The answer has begun, so it can only end; the client comes back, and gets the error.
                 self.incident(error)
             finally:
                 del server.clients.streams[stream]

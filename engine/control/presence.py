@@ -59,7 +59,7 @@ class Presence:
         return ClientsResult(clients=self.rows)
 
     def note_change(self) -> None:
-        """Note that somebody came or went. Not a checkpoint."""
+        """Note that a client came or went. Not a checkpoint."""
         self._changed.set()
 
     def attend(self, connection: ClientConnection, request_id: RequestId, seconds: float) -> tuple[str, ...]:

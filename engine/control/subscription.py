@@ -92,7 +92,7 @@ class Subscription:
         Args:
             subscription_id: its name.
             params: what the client wants.
-            followed: where it begins; nobody else uses its cursor.
+            followed: where it begins; nothing else uses its cursor.
             share: what all subscriptions of the server share.
         """
         self.id = subscription_id

@@ -162,7 +162,7 @@ class Settlement(Value):
         status: the terminal state.
         text: the result, the error, or why there is none.
         reason: why it was aborted.
-        outcome_unknown: it did not stop in time, or lost what worked for it: nobody can tell which side effects it has.
+        outcome_unknown: it did not stop in time, or lost its process: its side effects are unknown.
         images: shown to the model with the text.
         files: the same, other than images.
         failed: it completed, but what it ran reports failure (a non-zero exit).

@@ -1,4 +1,4 @@
-"""`render_trace`: the lanes of a session as one HTML file, which asks nobody for anything. Pure, but for the page's own scripts.
+"""`render_trace`: the lanes of a session as one HTML file, which makes no requests. Pure, but for the page's own scripts.
 
 The scripts are those of the control server's page (`engine/control/page/lanes/`), joined into one. The content security
 policy names the hashes of script and style, so that nothing else in the file can run, and allows no address at all.

@@ -212,7 +212,7 @@ def _modern(node: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _modernise_bounds(schema: dict[str, JsonValue]) -> None:
-    """Replace a boolean `exclusiveMinimum`, which made the bound beside it an exclusive one."""
+    """Replace a boolean `exclusiveMinimum`, which made the bound next to it an exclusive one."""
     for word, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(word), bool):
             is_exclusive = schema.pop(word)

@@ -136,7 +136,7 @@ class RpcConnection:
         return None
 
     def _is_expected(self, message: RpcNotification | RpcResult | RpcFailure) -> bool:
-        """Return whether a message other than a request is for somebody; an answer is so once."""
+        """Return whether a message other than a request has a receiver; an answer has one once."""
         if isinstance(message, RpcResult) or (isinstance(message, RpcFailure) and message.id is not None):
             if message.id not in self._pending:
                 return False

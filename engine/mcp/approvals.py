@@ -1,4 +1,4 @@
-"""What the user has approved: servers that a project names, and each server's tools as they were when somebody looked.
+"""What the user has approved: servers that a project names, and each server's tools as the user saw them.
 
 A server may change what a tool says of itself after it was approved, or bring a new tool under an old name. So a tool is
 pinned by the hash of its whole definition. Another hash, or another name, is withheld until the user has seen what is

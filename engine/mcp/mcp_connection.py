@@ -150,7 +150,7 @@ class McpConnection:
     async def call_tool(
         self, name: str, arguments: Mapping[str, object], *, on_progress: ProgressFnT, elicit: Elicit
     ) -> types.CallToolResult:
-        """Call a tool, and answer what it asks meanwhile. A checkpoint; if cancelled, the server is told.
+        """Call a tool, and answer what it asks until then. A checkpoint; if cancelled, the server is notified.
 
         Exactly one request runs the tool, unless the server itself asks for another one with the user's answers.
         Raises `ProtocolError`, `MCPError` and `ValidationError`.
@@ -170,7 +170,7 @@ class McpConnection:
         return result
 
     async def read_resource(self, uri: str, *, elicit: Elicit) -> types.ReadResourceResult:
-        """Read a resource. A checkpoint; if cancelled, the server is told.
+        """Read a resource. A checkpoint; if cancelled, the server is notified.
 
         Raises `ProtocolError`, `MCPError` and `ValidationError`.
         """

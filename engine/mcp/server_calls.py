@@ -49,7 +49,7 @@ class ServerCaller:
     elicit: Elicit
 
     async def call(self, tool: ToolDefinition, arguments: Mapping[str, object]) -> ToolOutput:
-        """Call a tool. A checkpoint; if cancelled, the server is told, and nobody waits for it.
+        """Call a tool. A checkpoint; if cancelled, the server is notified, and nothing waits for it.
 
         Raises `ToolError`; `OutcomeUnknown` if the server died meanwhile. Nothing is ever sent twice.
         """
@@ -62,7 +62,7 @@ class ServerCaller:
         return await output_of(self.task.name, result, tool.output_schema, self.ctx)
 
     async def read(self, uri: str) -> ToolOutput:
-        """Read a resource. A checkpoint; if cancelled, the server is told, and nobody waits for it. Raises `ToolError`."""
+        """Read a resource. A checkpoint; if cancelled, the server is notified, and nothing waits for it. Raises `ToolError`."""
 
         async def work(connection: McpConnection, request: ServerRequest[ReadResourceResult]) -> ReadResourceResult:
             return await connection.read_resource(uri, elicit=request.ask)

@@ -1,4 +1,4 @@
-"""Requests to a server: they run in the server's task, and whoever waits for one may go away at any time.
+"""Requests to a server: they run in the server's task, and a task that waits for one may stop at any time.
 
 The SDK tells the server of a cancel before it lets go, and waits for the server to read it. So a request is never run by
 the task that waits for its answer: that one leaves at once, and the server's task does the rest.
@@ -99,7 +99,7 @@ class ServerRequest(Generic[T]):
             self.on_progress(f"{share}: {message}" if message else share)
 
     async def ask(self, params: ElicitRequestParams) -> ElicitResult:
-        """Have whoever waits for the request answer a question. A checkpoint."""
+        """Have the task that waits for the request answer a question. A checkpoint."""
         question = ServerQuestion(params)
         self._questions.append(question)
         self._news.set()

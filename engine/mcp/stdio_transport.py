@@ -182,7 +182,7 @@ class StdioTransport:
                 self.gate.send(item.message)
                 line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await stdin.send_all(line.encode() + b"\n")
-        await trio.sleep(math.inf)  # the process decides when it ends, and whoever closes the streams
+        await trio.sleep(math.inf)  # it ends with the process, or when the streams are closed
 
 
 def _message_in(line: bytes) -> Message | None:

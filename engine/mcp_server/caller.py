@@ -20,7 +20,7 @@ _MOST_NAME_CHARS: Final = 100
 
 @final
 class McpCaller:
-    """Who calls a tool, and how it is asked and told something meanwhile."""
+    """The client that calls a tool: how it is asked and notified during the call."""
 
     def __init__(self, context: ServerRequestContext[object, object], params: types.CallToolRequestParams) -> None:
         """Make it of a request."""

@@ -22,7 +22,7 @@ from engine.core.messages import Usage
 from engine.core.settings import Limits
 from engine.core.value_base import Value
 
-# The share of a limit at which the user is told.
+# The share of a limit at which the user gets a notice.
 _NOTICE_SHARE: Final = 0.8
 
 LimitReason = Literal["step_limit", "token_budget", "cost_limit", "deadline"]

@@ -9,7 +9,7 @@ The order is a contract (`docs/explanation/cancelling.md`):
 4. the open text is closed and kept, results are delivered, the step is saved;
 5. `TurnEnded` is appended, held; the store is flushed; then it becomes visible.
 
-It runs in the turn's frame (`turn_supervisor`), beside the loop. Inside the step it would come too early, before the
+It runs in the turn's frame (`turn_supervisor`), next to the loop. Inside the step it would come too early, before the
 calls have had their grace; after the step's nursery, it would come late, behind a tool that will not stop.
 
 The shields of a turn's own tasks are in this module (a process tree has one of its own); each is bounded. The deadlines

@@ -43,7 +43,7 @@ NOTHING: Final = str(Path(__file__).with_name("nothing"))
 # git's settings themselves may hold keys: see `git_settings`.
 # Where the `cargo` and `rustc` of rustup really lie.
 _IN_HOME: Final = (".config/git/ignore", ".config/git/attributes", ".rustup")
-# A folder of programs is often one of several that belong together: `…/bin` beside `…/lib`.
+# A folder of programs is often one of several that belong together: `…/bin` next to `…/lib`.
 _PROGRAM_FOLDERS: Final = frozenset({"bin", "sbin", "shims", "scripts"})
 # A link to a program is followed; a folder with more is not looked through.
 _MAX_LINKS: Final = 2_000

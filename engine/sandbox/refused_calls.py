@@ -39,7 +39,7 @@ pidfd_getfd 438 438, kcmp 312 272, move_pages 279 239, migrate_pages 256 238
 SIGNALS: Final = """
 kill 62 129, tkill 200 130, tgkill 234 131, pidfd_send_signal 424 424, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240
 """
-# Mostly for root, whom Landlock does not keep from changing the machine; and ways around Landlock.
+# Mostly for root, since Landlock does not keep root from changing the machine; and ways around Landlock.
 _MACHINE: Final = """
 unshare 272 97, setns 308 268, mount 165 40, umount2 166 39, pivot_root 155 41, chroot 161 51, move_mount 429 429,
 open_tree 428 428, open_tree_attr 467 467, fsopen 430 430, fsconfig 431 431, fsmount 432 432, fspick 433 433,

@@ -65,7 +65,7 @@ class Watch:
         return self._seq
 
 
-# So many sessions are remembered at least, whoever watches.
+# At least so many sessions are remembered.
 _REMEMBERED: Final = 1_000
 
 

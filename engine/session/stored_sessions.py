@@ -259,7 +259,7 @@ async def close_open(runtime: EngineRuntime, session_id: str) -> bool:
     runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
-    # The lock is that of `open_session`: whoever opens the session meanwhile gets it from the store, once it is there.
+    # The lock is that of `open_session`: a task that opens the session now gets it from the store, once it is there.
     async with runtime.services.locks.hold(f"session:{session_id}"):
         runtime.services.tasks.check_open()
         session = runtime.sessions.by_id.get(SessionId(session_id))

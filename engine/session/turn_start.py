@@ -189,7 +189,7 @@ def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
     turn = session.journal.state.turn
     if turn is None:
         raise NothingParked(f"session {session.id} has no parked turn to resume")
-    # It does not begin anew, so it waits for no source of tools.
+    # It does not start over, so it waits for no source of tools.
     session.tools.is_ready = True
     run = _new_run(session, turn.turn_id, settings)
     try:

@@ -55,7 +55,7 @@ def require_port(name: str, value: P | None, default: Callable[[], P], *members:
 
 
 def snapshots_of(snapshots: Snapshots | None, store: Store | str) -> Snapshots | None:
-    """Return the snapshots port, told to skip the file of the *store*; None: there is none. Raises `ConfigError`."""
+    """Return the snapshots port, which skips the file of the *store*; None: there is none. Raises `ConfigError`."""
     if snapshots is None:
         return None
     if isinstance(store, str) and isinstance(snapshots, LeavingOut):

@@ -40,7 +40,7 @@ class ConfigSources:
         path: the user's file; None: `$ENGINE_CONFIG`, or the default one.
         env: the environment.
         settings: `KEY=VALUE` of the command line.
-        profile_file: the name of a further file beside the user's; empty: none.
+        profile_file: the name of a further file in the user's folder; empty: none.
         cwd: the working directory, for a project's files; None: they are not read.
         trusts: the project counts as trusted.
         plugins: what plugins add, the weakest of all.

@@ -245,7 +245,7 @@ class SessionTools:
 
     @enable_ki_protection
     def announcement(self) -> str | None:
-        """Return what the model must be told about tools that its requests don't list; None: nothing new. Not a checkpoint."""
+        """Return what the model must know about tools that its requests don't list; None: nothing new. Not a checkpoint."""
         if self._last is None or self._epoch is None:
             return None
         from engine.tools.tool_search import list_servers

@@ -59,6 +59,6 @@ class Heartbeat:
                 return
 
     def _notify(self) -> None:
-        whom = self._target()
-        if whom is not None and not self._stopped.is_set():
-            whom.renew_leases()
+        target = self._target()
+        if target is not None and not self._stopped.is_set():
+            target.renew_leases()

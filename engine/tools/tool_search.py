@@ -151,6 +151,6 @@ def unwrap(arguments: str) -> tuple[str, str]:
     if name == TOOL_USE:
         raise InvalidArguments(f"{TOOL_USE} can't call itself.")
     if inner is None:
-        # Some models put the arguments beside the name.
+        # Some models put the arguments next to the name.
         inner = {word: each for word, each in members.items() if word not in {"name", "arguments"}}
     return name, inner if isinstance(inner, str) else json.dumps(inner, ensure_ascii=False)

@@ -99,7 +99,7 @@ class ChatDriver(ABC):
         self._saved_draft = ""
         self._saved_session = parts.drafts.session_id
         self._unsaved_entries: list[str] = []
-        # What the session has not been told yet.
+        # What the session does not know yet.
         self._unsent: list[do.Send] = []
         self._code: int | None = None
         self._failure: EngineError | None = None
@@ -229,7 +229,7 @@ class ChatDriver(ABC):
                 continue
             if self._code is not None:
                 if number == signal.SIGHUP:
-                    # A lost terminal is told several times: by the end of its input, a failed write, and this signal.
+                    # A lost terminal is reported several times: by the end of its input, a failed write, and this signal.
                     continue
                 self.restore()
                 await self._leave_at_once(number)

@@ -16,7 +16,7 @@ from engine.core import events as ev
 
 # The end of a shorter turn is no news.
 LONG_SECONDS: Final = 20.0
-# Whoever has pressed a key so recently is looking.
+# A user who has just pressed a key is looking.
 _TYPING_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 10.0
 _MAX_CHARS: Final = 200
@@ -24,7 +24,7 @@ _MAX_CHARS: Final = 200
 
 @attrs.define(eq=False)
 class Notifier:
-    """Decides what is told, and how: `off`, `bell`, `osc` or `command`."""
+    """Decides which notifications are sent, and how: `off`, `bell`, `osc` or `command`."""
 
     _how: str = "off"
     _command: tuple[str, ...] = ()

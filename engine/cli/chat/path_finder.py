@@ -19,7 +19,7 @@ from engine.process.run_tree import run_tree
 _MAX_PATHS: Final = 200_000
 _MAX_BYTES: Final = 32 << 20
 _MAX_MATCHES: Final = 50
-# A list that is older is made anew: the agent writes files.
+# An older list is made again: the agent writes files.
 _FRESH_SECONDS: Final = 20.0
 _GIT_SECONDS: Final = 10.0
 _GIT: Final = ("git", "-c", "core.quotePath=false", "ls-files", "-z", "--others")

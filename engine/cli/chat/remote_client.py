@@ -40,7 +40,7 @@ _INTERRUPTED = "Its turn was interrupted, as no engine runs it. Your next messag
 _PARKED = "Its turn waits for an answer, and no engine runs it. Next: engine attach --resume"
 
 
-# Of a message, beside its text and files.
+# Of a message, besides its text and files.
 _FRAME_BYTES: Final = 16_384
 
 

@@ -159,7 +159,7 @@ class SessionCommands(StateCommands):
         # A session keeps its agent, and with that its rules.
         return CommandResult(change=NextSession("fork", self._session.id, argument))
 
-    # -- what runs beside it ---------------------------------------------------------------------
+    # -- what runs next to it ---------------------------------------------------------------------
 
     async def _jobs(self, argument: str) -> CommandResult:
         jobs = {job.name: job for job in self._session.background.jobs.all()}

@@ -1,4 +1,4 @@
-"""`QuestionKeys`: single keys at a question for permission, beside a message that is being written. Pure.
+"""`QuestionKeys`: single keys at a question for permission, while a message is being written. Pure.
 
 The question never takes the keys: each one that may not answer is returned as text, and belongs to the message.
 """
@@ -88,7 +88,7 @@ class QuestionKeys:
         if choice is not None:
             self._pending = ""
             outcome = outcome_of(choice)
-            # Whoever reads the details answers next.
+            # A user who reads the details answers next.
             if not isinstance(outcome, ShowDetails):
                 self.guard.note_answer(now)
             return outcome

@@ -116,7 +116,7 @@ class Keyboard:
 
     Attributes:
         editor: that editor; None: what was taken can't be edited.
-        on_edit: called when the line must be drawn anew.
+        on_edit: called when the line must be redrawn.
     """
 
     _fd: int

@@ -13,7 +13,7 @@ from engine.cli.terminal.starting_frame import erase_starting_frame
 
 # `OUTPUT_FAILED` of `exit_codes`, which imports more than Python has loaded.
 _OUTPUT_FAILED = 74
-# Whoever closed it lost the output, and a shell must not take that for a success.
+# A reader that closed it lost the output, and a shell must not take that for a success.
 STDOUT_CLOSED = "engine: standard output is closed\nNext: add >/dev/null if the output is not needed"
 
 

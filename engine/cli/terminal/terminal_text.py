@@ -33,7 +33,7 @@ _VISIBLE: Final[dict[int, str]] = {
 
 # Letters and marks that are not seen, besides the categories below: fillers, blanks, variation selectors.
 _BLANK: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0xFE00, 0xFE10)})
-# Control characters, formats (joiners, directions), what nobody has defined, and separators.
+# Control characters, formats (joiners, directions), undefined characters, and separators.
 _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
 
@@ -76,7 +76,7 @@ def escape_on_one_line(text: str) -> str:
 def escape_unseen(text: str) -> str:
     """Escape everything in *text* that is invisible or changes the order of what is seen, except newline, tab and space.
 
-    For a text that somebody is asked to approve: there, unlike in other texts, a joiner in an emoji is escaped as well, and
+    For a text that a user is asked to approve: there, unlike in other texts, a joiner in an emoji is escaped as well, and
     so is a carriage return.
     """
     if text.isascii() and text.isprintable():

@@ -1,4 +1,4 @@
-"""A unified diff as styled lines: signs at the front, colours beside them, and changed words in bold. Pure."""
+"""A unified diff as styled lines: signs at the front, colours, and changed words in bold. Pure."""
 
 from __future__ import annotations
 

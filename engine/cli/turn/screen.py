@@ -116,7 +116,7 @@ class Screen:
         self._prompt = lines.rpartition("\n")[2] if stays else ""
 
     def redraw_prompt(self, line: str, *, stays: bool = True) -> None:
-        """Draw the line of the prompt anew, with the user's input as it is now."""
+        """Redraw the line of the prompt with the user's input as it is now."""
         self.output.show_status("")
         self.output.write((_ERASE_LINE if self._is_prompting else self._end_line()) + line)
         self._is_prompting = True

@@ -121,7 +121,7 @@ class RecoveryAnswerParams(RequestParams):
 
 @attrs.frozen(kw_only=True)
 class AttendParams(Params):
-    """A question that somebody looks at.
+    """A question that a user is looking at.
 
     Attributes:
         request_id: the question.

@@ -269,9 +269,9 @@ class Refusal(errors.EngineError):
 
 
 def error_of(error: BaseException, *, incident: str = "") -> RpcError:
-    """Return what a client is told of *error*.
+    """Return what a client learns of *error*.
 
-    Of a fault nothing is told but *incident*, the text to look for in the server's log: its message may hold anything.
+    Of a fault it learns only *incident*, the text to look for in the server's log: its message may hold anything.
     """
     if isinstance(error, Refusal):
         return _row_error(ERROR_KINDS[error.kind], str(error), error.facts)

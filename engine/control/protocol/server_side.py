@@ -151,7 +151,7 @@ class ServerSide:
             call = Call(request.id, method, read_params(request.params, method.params))
         except (Refusal, BadParams) as error:
             if request.method == "hello" and not self._has_greeted:
-                # It would be wrong again after a new connection, so the client is told not to come back.
+                # It would be wrong again after a new connection, so the close code says not to come back.
                 self._close = _BAD_HELLO
             return self._refuse(request, error_of(error))
         if method.name == "hello":
@@ -188,7 +188,7 @@ class ServerSide:
             except BadParams:
                 pass
         self.ignored += 1
-        # The first, then ever fewer: whoever floods a server with notifications gets no flood in return.
+        # The first, then ever fewer: a client that floods a server with notifications gets no flood in return.
         if self.role is None or self.ignored & (self.ignored - 1):
             return None
         return note_text("server.ignored", IgnoredNote(method=note.method, count=self.ignored))

@@ -1,6 +1,6 @@
 """Who has connected, was refused, answered, cancelled and deleted: a line of JSON for each, without any text of a session.
 
-The lines go to the logger `engine.control.audit`, at the level INFO, which nobody reads unless the host asks for it.
+The lines go to the logger `engine.control.audit`, at the level INFO, which go nowhere unless the host asks for them.
 """
 
 from __future__ import annotations

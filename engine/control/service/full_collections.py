@@ -30,7 +30,7 @@ async def collect_between_turns(is_working: Callable[[], bool]) -> None:
     """
     young, middle, old = gc.get_threshold()
     if not (gc.isenabled() and young and old):
-        await trio.sleep_forever()  # somebody has decided otherwise
+        await trio.sleep_forever()  # the host has decided otherwise
     gc.collect()
     gc.freeze()
     gc.set_threshold(young, middle, _NEVER)

@@ -27,7 +27,7 @@ class ListeningSockets:
     Attributes:
         http: of the network: HTTP and WebSockets.
         control: Unix sockets: lines.
-        is_inherited: somebody else has opened some of them, and keeps them open.
+        is_inherited: another process has opened some of them, and keeps them open.
         own_path: of the Unix socket, if this server has made it, and removes it.
     """
 

@@ -19,7 +19,7 @@ class MemoryUser(Protocol):
     """What can use less memory."""
 
     async def save_memory(self, *, idle_only: bool) -> None:
-        """Let go of what nobody waits for, or of more than that; take no new work. A checkpoint."""
+        """Release what no client waits for, or of more than that; take no new work. A checkpoint."""
         ...
 
     def take_work(self) -> None:

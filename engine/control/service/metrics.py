@@ -63,7 +63,7 @@ class Metrics:
         times.total += seconds
 
     def set_summary(self, name: str, count: int, total: float) -> None:
-        """Set a summary that somebody else counts. Not a checkpoint."""
+        """Set a summary that is counted elsewhere. Not a checkpoint."""
         self._times[name] = {(): _Times([], count, total)}
 
     def text(self, samples: Iterable[Sample] = ()) -> str:

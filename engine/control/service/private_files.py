@@ -68,7 +68,7 @@ def read_private(path: Path) -> str | None:
 
 
 def write_private(path: Path, text: str, *, replace: bool) -> None:
-    """Write a file for us alone, at once: nobody sees a part of it. Raises `ConfigError`.
+    """Write a file for us alone, atomically: no reader sees a part of it. Raises `ConfigError`.
 
     Args:
         path: the file.

@@ -37,7 +37,7 @@ class QuestionNotifier:
             engine: an open engine.
             command: a line for bash. It gets the variables `ENGINE_SESSION`, `ENGINE_REQUEST`, and `ENGINE_QUESTION`: the
                 kind of the question. Texts of the session are not among them: they may hold anything.
-            has_client: whether somebody is connected who could answer.
+            has_client: whether a client is connected that may answer.
         """
         self._engine = engine
         self._runtime = engine_runtime(engine)
@@ -70,7 +70,7 @@ class QuestionNotifier:
         }
         self._notified &= asked.keys()
         if self._has_client():
-            # Whoever is connected has seen it.
+            # A connected client has seen it.
             self._notified |= asked.keys()
         return {request_id: each for request_id, each in asked.items() if request_id not in self._notified}
 

@@ -171,7 +171,7 @@ def remove_record(folder: Path, instance: str) -> None:
 
 @final
 class ServerLock:
-    """The lock on a folder: whoever has it is its server. It ends with its processes, however they end."""
+    """The lock on a folder: the process that holds it is its server. It ends with its processes, however they end."""
 
     def __init__(self, descriptor: int) -> None:
         """Make it of a descriptor that holds the lock, and that it closes."""
@@ -228,7 +228,7 @@ async def _in_thread(function: Callable[[], T]) -> T:
 
 
 def _listens(path: str) -> bool:
-    """Return whether somebody listens at a Unix socket. It blocks, for a second at most."""
+    """Return whether a process listens at a Unix socket. It blocks, for a second at most."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(_CONNECT_SECONDS)
         try:

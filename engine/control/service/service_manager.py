@@ -1,4 +1,4 @@
-"""What a service manager such as systemd passes to a server, and what it is told: sockets, readiness, signs of life.
+"""What a service manager such as systemd passes to a server, and what the server reports: sockets, readiness, signs of life.
 
 The protocols are those of `sd_listen_fds` and `sd_notify`; both are environment variables and a datagram socket.
 """

@@ -11,7 +11,7 @@ import trio
 class SendLock:
     """A fair lock that is no checkpoint while it is free: a thousand sends, each under three locks, would be 3,000.
 
-    Whoever holds it sends, which is one.
+    The one that holds it sends.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class SendLock:
         self._lock = trio.StrictFIFOLock()
 
     async def __aenter__(self) -> None:
-        """Acquire it; a checkpoint if somebody else has it, and if cancelled there, it is not acquired."""
+        """Acquire it; a checkpoint if another task has it, and if cancelled there, it is not acquired."""
         try:
             self._lock.acquire_nowait()
         except trio.WouldBlock:

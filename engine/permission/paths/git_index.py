@@ -16,7 +16,7 @@ _MAX_SIZE: Final = 20_000_000
 
 
 def tracked_files(folder: str) -> list[str] | None:
-    """Return the paths of the files in the index of the repository around *folder*; None: they can't be told. It blocks."""
+    """Return the paths of the files in the index of the repository around *folder*; None: they are unknown. It blocks."""
     for root in (Path(folder), *Path(folder).parents):
         if os.path.lexists(root / ".git"):
             try:

@@ -110,7 +110,7 @@ def _may_match(name: str, pattern: str) -> bool:
 
 
 def _chosen_names(command: ScannedCommand) -> Callable[[str], bool]:
-    """Return whether a recursive search reads a file with a name: `grep` can be told to leave some out."""
+    """Return whether a recursive search reads a file with a name: `grep` has options that leave some out."""
     name = (command.argv[0] or "").rpartition("/")[2]
     match = DEFAULT_REGISTRY.find(name)
     if (

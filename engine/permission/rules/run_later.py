@@ -1,7 +1,7 @@
 """Files that some program runs or obeys by itself: one table, for the profiles and for the box that commands write in.
 
-They take effect when somebody enters the folder, opens it in an editor, uses git, a shell, a package manager or a debugger in it,
-starts an agent, or pushes it. What runs because somebody builds or tests the project (`Makefile`, `package.json`,
+They take effect when a user enters the folder, opens it in an editor, uses git, a shell, a package manager or a debugger in it,
+starts an agent, or pushes it. What runs because a user builds or tests the project (`Makefile`, `package.json`,
 `conftest.py`) is the project's own code, and not listed.
 """
 

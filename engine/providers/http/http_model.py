@@ -2,7 +2,7 @@
 
 It never retries what has failed, and has only a connect timeout: both belong to the turn, which knows what has happened
 so far and what waits for it. A request is sent again only where the host redirects it, or refuses a key that can be
-fetched anew.
+fetched again.
 """
 
 from __future__ import annotations

@@ -115,9 +115,9 @@ class NotificationListener:
         return True
 
     def _on_notification(self, session_ids: Sequence[str]) -> None:
-        whom = self._target()
-        if whom is not None and not self._is_stopped:
-            whom.wake_watchers(session_ids)
+        target = self._target()
+        if target is not None and not self._is_stopped:
+            target.wake_watchers(session_ids)
 
 
 def _wait(wake: socket.socket, seconds: float, connection: Connection | None = None) -> bool:

@@ -99,7 +99,7 @@ class _SandboxedCommands:
             needed = attrs.evolve(needed, metadata=json.dumps({**json.loads(needed.metadata), **facts}))
         if not args.outside_sandbox:
             # The rules may answer for sandboxed commands what the defaults would ask. Not for a job: what it makes while
-            # others work in the project can't be told from what they make.
+            # others work in the project can't be distinguished from what they make.
             is_sandboxed = self._is_always_boxed or await self._has_sandbox()
             return attrs.evolve(needed, sandboxed=is_sandboxed and not args.background)
         # In addition to the command's own rights, and only once: a command outside may do anything.
@@ -179,7 +179,7 @@ class _SandboxedCommands:
 
 
 async def _run_unasked(args: SandboxedBash, launch: Launch, ctx: ToolContext) -> ToolOutput:
-    """Run a command about which nobody was asked. Always a checkpoint.
+    """Run a command that needed no permission. Always a checkpoint.
 
     What it makes that other programs run by themselves later needs the question that `edit` would have asked. If it is
     not allowed, or this is cancelled, such a file gets another name.

@@ -83,7 +83,7 @@ class LiveRegion:
         self._shown = _NOTHING
 
     def _with_lines(self, lines: Sequence[str], frame: RegionFrame) -> str:
-        # A line of code may be wider than the terminal, and how it wraps is unknown. So the region is drawn anew.
+        # A line of code may be wider than the terminal, and how it wraps is unknown. So the region is redrawn.
         kept = 0
         # Rows that are finished as they are stay where they are: text that streams is written once.
         for line, row in zip(lines, self._shown.rows[: self._shown.row], strict=False):

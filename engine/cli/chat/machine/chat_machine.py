@@ -58,7 +58,7 @@ class ChatMachine(ChatContents):
         self.notice = ""
         if self.picker is not None and not is_known_command(line, self.commands):
             return list(self._dialogs.pick(self.picker.choose_line(line)))
-        # Whoever types a command has left the list.
+        # A user who types a command has left the list.
         self.picker: Picker | None = None
         if is_command_line(line) or line.startswith("!"):
             # The draft stays as it is.
