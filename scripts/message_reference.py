@@ -84,6 +84,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "size": "TOKENS tokens do not fit",
     "start": "start the server",
     "double": "MORE",
+    "longer": "set [hosts.PROVIDER] silence, or engine run --continue --max-wait 1h",
     "local_run": "engine run --model local:FILE.gguf TASK",
     "fork_run": 'engine run --resume SESSION --fork "TASK"',
     "unsaved_run": 'engine run --ephemeral "TASK"',

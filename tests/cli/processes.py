@@ -108,10 +108,10 @@ class Command:
         self.process.kill()
         self.process.wait()
 
-    def read_until(self, text: str, seconds: float = 40, *, after: int = 0) -> None:
-        """Read until *text* has come, behind the first *after* characters; or fail."""
+    def read_until(self, text: str, seconds: float = 40, *, after: int = 0, or_else: str | None = None) -> None:
+        """Read until *text* (or the other one) has come, behind the first *after* characters; or fail."""
         deadline = time.monotonic() + seconds
-        while text not in self.output[after:]:
+        while text not in self.output[after:] and (or_else is None or or_else not in self.output[after:]):
             assert self._read(deadline), f"{text!r} did not come; this did:\n{self.output[after:]}"
 
     def read_for(self, seconds: float) -> str:

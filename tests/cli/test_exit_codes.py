@@ -121,7 +121,49 @@ def test_fault_of_a_command_is_no_failed_task(engine: Start) -> None:
 def test_output_that_can_not_be_written(quick: Quick) -> None:
     with open("/dev/full", "wb") as full:  # noqa: PTH123 - a device
         assert quick("run", "hello", stdout=full.fileno()).code == 74
-    assert quick("run", "hello", "-o", "nowhere/x").code == 74
+    for mode in ("json", "stream-json"):
+        ended = quick("run", "hello", "-o", "nowhere/x", "--output", mode)
+        assert (ended.code, json.loads(ended.stdout.splitlines()[-1])["exit_code"]) == (74, 74)
+    ended = quick("run", "hello", "-o", "nowhere/x")
+    assert (ended.code, ended.stdout.decode()) == (74, "Hello, wörld.\nTwo lines.\n")
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "key"),
+    [
+        (2, ("hello", "--model", "nope"), "key"),
+        (2, ("hello", "--resume", "nope"), "key"),
+        (2, ("hello", "--nope"), "key"),
+        (6, ("hello",), ""),
+        (10, ("say four", "--schema", '{"type": "integer"}'), "key"),
+    ],
+)
+def test_codes_without_a_stop_reason(quick: Quick, code: int, arguments: tuple[str, ...], key: str) -> None:
+    for mode in ("json", "stream-json"):
+        ended = quick("run", *arguments, "--output", mode, ANTHROPIC_API_KEY=key)
+        record = json.loads(ended.stdout.splitlines()[-1])
+        assert RESULT.problem(record) is None
+        assert (ended.code, record["exit_code"]) == (code, code)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGTERM])
+def test_signal_is_in_the_record(engine: Start, number: signal.Signals) -> None:
+    command = engine("run", "slow", "--output", "stream-json")
+    command.read_until('"text_delta"')
+    command.send(number)
+    code = command.wait()
+    record = json.loads(next(line for line in reversed(command.output.splitlines()) if line.startswith("{")))
+    assert (code, record["exit_code"], record["stop_reason"]) == (128 + number, 128 + number, "aborted")
+
+
+def test_session_that_is_open_elsewhere(engine: Start, quick: Quick) -> None:
+    command = engine("run", "slow", "--output", "stream-json")
+    command.read_until('"text_delta"')
+    session = json.loads(command.output.splitlines()[0])["session_id"]
+    ended = quick("run", "hello", "--resume", session, "--output", "json")
+    record = json.loads(ended.stdout)
+    assert (ended.code, record["exit_code"], record["error"]["code"]) == (11, 11, "session_busy")
+    assert record["error"]["next"] == f"engine attach {session}"
 
 
 def test_reader_that_has_gone(quick: Quick) -> None:

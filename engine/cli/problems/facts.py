@@ -11,6 +11,7 @@ import attrs
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.terminal_text import clock_minute, duration
 from engine.core.errors import ErrorInfo
+from engine.core.settings import Timeouts
 
 # Options that the engine itself sends, by what hosts call them: the setting, and the flag.
 _OPTIONS: Final = (
@@ -121,7 +122,16 @@ def _need(failure: FailureFacts, _: Surroundings) -> str:
 
 def _seconds(failure: FailureFacts, _: Surroundings) -> str:
     seconds = failure.info.limit
-    return "some time" if seconds is None else f"{seconds:.12g} s"
+    return "some time" if seconds is None else f"{round(seconds, 1):.12g} s"
+
+
+def _longer(failure: FailureFacts, around: Surroundings) -> str:
+    """Return what lets a provider be silent for longer: its own limit, or that of all attempts if it was reached first."""
+    limit, host = failure.info.limit or 0.0, failure.info.host
+    own = around.config.hosts.get(host)
+    if limit < ((own.silence if own is not None else None) or Timeouts().idle):
+        return f"{around.again} --max-wait 1h" if around.again.startswith("engine run") else ""
+    return f"set [hosts.{host}] silence = {2 * limit:.12g}" if host else ""
 
 
 def _after(failure: FailureFacts, _: Surroundings) -> str:
@@ -187,6 +197,7 @@ FACTS: Final[Mapping[str, Fact]] = {
     "limit": _limit,
     "need": _need,
     "double": _double,
+    "longer": _longer,
     "amount_money": lambda failure, _: _money(failure.info.amount),
     "limit_money": lambda failure, _: _money(failure.info.limit),
     "seconds": _seconds,

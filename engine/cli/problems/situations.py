@@ -63,7 +63,7 @@ SITUATIONS: Final[Mapping[str, Situation]] = {
     "not_an_api": Situation(
         "{address} answered a web page, not a model API", ("check {url_setting}: does it lack /v1?",)
     ),
-    "silent": Situation("No data from {host} for {seconds}", ("{again}", "set [hosts.{name}] silence = {double}")),
+    "silent": Situation("No data from {host} for {seconds}", ("{again}", "{longer}")),
     "provider_failed": Situation("{host} failed: {words}", ("{again}", "{run} --model MODEL")),
     # -- too much
     "too_long": Situation("{size} {model}{window}", ("attach less: {largest}", "engine models")),

@@ -169,15 +169,19 @@ class TurnView:
             task_input=self.task_input,
         )
         answer = self._output.answer_of(result)
-        self._output.finish(record, answer)
         with self._final_write:
+            try:
+                if self.answer_file is not None and (
+                    failed := await self._write_file(self.answer_file, record, answer)
+                ):
+                    code, record = failed, attrs.evolve(record, exit_code=failed)
+            finally:  # also where a signal ends the wait for a file
+                self._output.finish(record, answer)
             # The answer before the summary, also where both go to one file; and all before the exit code.
             await self._output.answer.drain()
             if not self.is_quiet or result.stop_reason != "completed" or self._record.is_unsaved(result):
                 self._add_note(*self._last_lines(result, orphans))
             await self._output.notes.drain()
-            if self.answer_file is not None:
-                code = await self._write_file(self.answer_file, record, answer) or code
             with trio.move_on_after(_MAX_TITLE_SECONDS):
                 # The list of sessions would otherwise show this one without a title for ever.
                 await self._session.background.titled()
