@@ -107,6 +107,13 @@ def test_workflow_names_what_exists() -> None:
     assert workflow["jobs"]["publish"]["needs"] == "attest"
 
 
+def test_actions_are_commits_with_their_versions() -> None:
+    used = re.findall(r"uses: (.*)", WORKFLOW.read_text(encoding="utf-8"))
+    assert used
+    for action in used:
+        assert re.fullmatch(r"[\w.-]+/[\w.-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
 def test_sbom_script_prints_json() -> None:
     result = subprocess.run(
         [sys.executable, REPOSITORY / "scripts/sbom.py"], capture_output=True, text=True, check=True
