@@ -9,6 +9,7 @@ from typing import Final, TypeVar, cast, final
 import attrs
 import trio
 
+from engine.acp.client_files import client_files
 from engine.acp.client_params import (
     Authenticate,
     CancelRequest,
@@ -63,7 +64,7 @@ P = TypeVar("P", bound=ClientParams)
 PROTOCOL: Final = 1
 _CANCELLED: Final = -32800
 _PAGE: Final = 50
-# After the editor has gone: for the answers to what it request for, and for what is being saved.
+# After the editor has gone: for the answers to its requests, and for what is being saved.
 _LAST_SECONDS: Final = 5.0
 _LOGIN: Final = "engine-auth-add"
 _PROMPT: Final = "session/prompt"
@@ -308,7 +309,10 @@ class EditorAgent:
         assert self._engine is not None
         check_folders(params.cwd, params.additional_directories)
         sources = server_sources(params.mcp_servers, params.cwd)
-        session = await self._engine.create_session(cwd=params.cwd, sources=sources)
+        files = client_files(self._connection, defaults.capabilities.fs)
+        session = await self._engine.create_session(cwd=params.cwd, sources=sources, editor=files)
+        if files is not None:
+            files.session_id = session.id
         editor_session = EditorSession(self._engine, session, self._connection, defaults)
         return {"sessionId": session.id, **await self._opened(editor_session, params.additional_directories)}
 
@@ -330,7 +334,8 @@ class EditorAgent:
         if params.session_id in self._sessions:
             return self._sessions[params.session_id]
         sources = server_sources(params.mcp_servers, params.cwd)
-        session = await self._engine.open_session(params.session_id, sources=sources)
+        files = client_files(self._connection, defaults.capabilities.fs, params.session_id)
+        session = await self._engine.open_session(params.session_id, sources=sources, editor=files)
         return EditorSession(self._engine, session, self._connection, defaults)
 
     async def _opened(self, session: EditorSession, folders: Sequence[str]) -> dict[str, Json]:
@@ -402,7 +407,9 @@ class EditorAgent:
     async def _prompt(self, params: Prompt, request: RpcId) -> None:
         """Start a turn, whose end answers the request. A checkpoint."""
         session = self._session(params.session_id)
-        session.prompt(request, await self._content(params, session))
+        content = await self._content(params, session)
+        await session.use_next_profile()
+        session.prompt(request, content)
 
     async def _steer(self, params: Prompt, _: RpcId) -> Json:
         session = self._session(params.session_id)

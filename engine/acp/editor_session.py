@@ -15,7 +15,7 @@ import trio
 from engine.acp.client_params import ClientCapabilities
 from engine.acp.editor_connection import ClientRequest, EditorConnection
 from engine.acp.prompt_content import PromptContent
-from engine.acp.session_options import MODE, MODEL, THOUGHT, config_options, modes, read_effort
+from engine.acp.session_options import MODE, MODEL, THOUGHT, config_options, mode_name, modes, read_effort
 from engine.acp.session_updates import SessionUpdates, Update, chunk, merged, replay
 from engine.acp.stop_reasons import explanation, prompt_answer
 from engine.acp.user_questions import (
@@ -37,9 +37,10 @@ from engine.core.schema import Json
 from engine.journal.cursors import Cursor
 from engine.journal.state import Resync
 from engine.jsonrpc.rpc_messages import RpcError, RpcId
-from engine.permission.rules.profiles import DEFAULT
+from engine.permission.rules.profiles import DEFAULT, is_wider
 from engine.session.answer_types import Reject
 from engine.session.engine import Engine
+from engine.session.live_session import check_profile
 from engine.session.session import Session, live_session
 
 # Pieces of text that come within this time are sent together.
@@ -93,6 +94,8 @@ class EditorSession:
         self._connection = connection
         self._defaults = defaults
         self._effort: Effort | None = defaults.effort
+        # A wider profile that was selected while a prompt runs.
+        self._next_profile = ""
         self._updates = SessionUpdates(
             context_size=defaults.context_size,
             capabilities=defaults.capabilities,
@@ -120,7 +123,14 @@ class EditorSession:
         """The session's folder."""
         return self.session.state.context.cwd
 
-    # -- what the editor wants: not a checkpoint where nothing else is said ---------------------------
+    # -- what the editor requests: not a checkpoint unless it says so ----------------------------------
+
+    async def use_next_profile(self) -> None:
+        """Use the profile that was selected for the next prompt, unless one runs. Always a checkpoint. Raises `ConfigError`."""
+        await trio.lowlevel.checkpoint()
+        if self._next_profile and self._prompt is None:
+            profile, self._next_profile = self._next_profile, ""
+            await self._engine.use_profile(self.session, profile, by=self._defaults.client)
 
     def prompt(self, request: RpcId, content: PromptContent) -> None:
         """Start a turn; its end answers the request. Raises `SessionBusy`, and other errors of the engine."""
@@ -176,7 +186,7 @@ class EditorSession:
             raise BadParams("value", "expected a text")
         match option:
             case "mode":
-                await self._engine.use_profile(self.session, value, by=self._defaults.client)
+                await self._set_mode(value)
             case "model":
                 await self.session.switch_model(value, by=self._defaults.client)
             case "thought_level":
@@ -185,15 +195,35 @@ class EditorSession:
             case _:
                 raise BadParams("configId", f"expected one of {MODE}, {MODEL}, {THOUGHT}")
 
+    async def _set_mode(self, profile: str) -> None:
+        """Use a stricter profile at once, a wider one from the next prompt on. A checkpoint if it is used at once.
+
+        Editors select modes by cycling through all of them: on the way to a stricter one, a wider one must not answer
+        the question that is open.
+        """
+        if self._prompt is not None and is_wider(profile, self._profile):
+            check_profile(live_session(self.session), profile)
+            self._next_profile = profile
+            self._announce_mode()
+            return
+        is_withdrawn, self._next_profile = bool(self._next_profile), ""
+        await self._engine.use_profile(self.session, profile, by=self._defaults.client)
+        if is_withdrawn:
+            self._announce_mode()  # there is no event if it was in use all the time
+
     @property
     def options(self) -> list[Json]:
-        """The options with their values."""
-        return config_options(self._profile, self.session.state.model, self._defaults.models, self._effort)
+        """The options with their values, which are those of the next prompt."""
+        return config_options(self._shown_profile, self.session.state.model, self._defaults.models, self._effort)
 
     @property
     def modes(self) -> dict[str, Json]:
         """The modes, and the current one."""
-        return modes(self._profile)
+        return modes(self._shown_profile)
+
+    @property
+    def _shown_profile(self) -> str:
+        return self._next_profile or self._profile
 
     @property
     def _profile(self) -> str:
@@ -294,12 +324,15 @@ class EditorSession:
                 if (request := self._open_requests.pop(event.request_id, None)) is not None:
                     self._connection.withdraw(request)
             case ev.SessionConfigured():
-                self._send({"sessionUpdate": "current_mode_update", "currentModeId": self._profile})
-                self._announce_options()
+                self._announce_mode()
             case ev.ModelSwitched():
                 self._announce_options()
             case _:
                 pass
+
+    def _announce_mode(self) -> None:
+        self._send({"sessionUpdate": "current_mode_update", "currentModeId": self._shown_profile})
+        self._announce_options()
 
     def _announce_options(self) -> None:
         self._send({"sessionUpdate": "config_option_update", "configOptions": self.options})
@@ -310,7 +343,12 @@ class EditorSession:
         session: dict[str, Json] = {"sessionId": self.session.id}
         match event:
             case ev.PermissionAsked():
-                params = permission_request(event, self._updates.facts_of(event.call_id))
+                note = (
+                    f"The mode {mode_name(self._next_profile)!r} applies from the next prompt on."
+                    if self._next_profile
+                    else ""
+                )
+                params = permission_request(event, self._updates.facts_of(event.call_id), note)
                 request = self._connection.ask("session/request_permission", session | params)
                 nursery.start_soon(self._take_permission, event, request)
             case ev.QuestionAsked() if self._defaults.capabilities.has_forms:

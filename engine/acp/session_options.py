@@ -33,6 +33,11 @@ def modes(profile: str) -> dict[str, Json]:
     return {"currentModeId": profile, "availableModes": available}
 
 
+def mode_name(profile: str) -> str:
+    """Return the name of a profile in editors."""
+    return _PROFILE_TEXTS[profile][0]
+
+
 def config_options(profile: str, model: str, models: Sequence[str], effort: Effort | None) -> list[Json]:
     """Return all options with their values."""
     names = [model, *(name for name in models[:_MAX_MODELS] if name != model)]

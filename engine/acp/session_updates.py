@@ -1,7 +1,7 @@
 """From the engine's events to the updates that an editor shows. Pure.
 
 The calls of sub-agents are shown as well, after the name of the agent; what they write is not: the editor has one
-conversation. Their questions are request as those of the turn.
+conversation. Their questions are asked as those of the turn are.
 """
 
 from __future__ import annotations

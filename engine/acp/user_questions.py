@@ -32,28 +32,29 @@ class CallFacts:
     agent: str = ""
 
 
-def permission_request(event: PermissionAsked, call: CallFacts) -> dict[str, Json]:
-    """Return the params of `session/request_permission`, without the session."""
+def permission_request(event: PermissionAsked, call: CallFacts, note: str = "") -> dict[str, Json]:
+    """Return the params of `session/request_permission`, without the session; *note* is shown below what is asked."""
     tool_call: dict[str, Json] = {
         "toolCallId": event.call_id,
         "title": title_of(event.tool, call.arguments or event.detail, call.agent),
         "kind": kind_of(event.tool),
         "status": "pending",
-        "content": _content(event, call),
+        "content": _content(event, call, note),
         "locations": locations_of(call.arguments, call.cwd),
         "rawInput": raw_input(call.arguments),
     }
     return {"toolCall": tool_call, "options": permission_options(event)}
 
 
-def _content(event: PermissionAsked, call: CallFacts) -> list[Json]:
+def _content(event: PermissionAsked, call: CallFacts, note: str) -> list[Json]:
     diffs = diff_content(event.detail, call.cwd) if event.permission == _EDIT else []
     notes = [] if diffs else [event.detail or ", ".join(event.patterns)]
     if event.opaque:
         notes.append(f"The effects of this command can't be determined: {event.opaque}")
     if event.rule:
-        notes.append(f"ClientRequest by: {event.rule}")
-    return [*diffs, *(text_content(note) for note in notes if note)]
+        notes.append(f"Asked because of the rule: {event.rule}")
+    notes.append(note)
+    return [*diffs, *(text_content(each) for each in notes if each)]
 
 
 def permission_options(event: PermissionAsked) -> list[Json]:

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from engine.sources.session_tools import SessionTools
     from engine.sources.tool_deferral import ToolDeferral
     from engine.tools.background_jobs import Jobs
+    from engine.tools.editor_files import EditorFiles
     from engine.tools.tool_context import AgentRequest, EditReviewer
 
 # Shares of `Settings.durable_within`. Before a tool starts, a little more than all of it, so that a store whose own
@@ -87,6 +88,7 @@ class TurnServices(Value):
         context_report: returns what fills the window of the session's model.
         spills: keeps long outputs of the whole tree of sessions; None: nothing is kept.
         edit_reviewer: runs before and after each change of a file (a formatter, say); None: nothing does.
+        editor: the user's editor, which may hold texts unsaved; None: there is none.
         secrets: the variables that processes of tools do not get.
         prompt: the layers that requests begin with; None: requests begin with `Settings.system`.
         touched: the paths that tools have worked on since instructions were last looked for; the session's, since a turn
@@ -103,6 +105,7 @@ class TurnServices(Value):
     traffic: Traffic
     spills: Spills | None
     edit_reviewer: EditReviewer | None
+    editor: EditorFiles | None
     secrets: SecretVariables
     prompt: PromptLayers | None
     touched: dict[str, None]

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
     from engine.nursery.step import Step
     from engine.tools.background_jobs import Jobs
+    from engine.tools.editor_files import EditorFiles
     from engine.tools.tool_context import EditReviewer
 
 
@@ -70,6 +71,11 @@ class ToolHost:
     def edit_reviewer(self) -> EditReviewer | None:
         """What happens around each change of a file."""
         return self._run.inputs.services.edit_reviewer
+
+    @property
+    def editor(self) -> EditorFiles | None:
+        """The user's editor."""
+        return self._run.inputs.services.editor
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
         """Keep files as they are before they change. A checkpoint if there are snapshots."""

@@ -55,6 +55,7 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from engine.session.session_watch import SessionChanges, Watch
+    from engine.tools.editor_files import EditorFiles
     from engine.tools.tool_source import ToolSource
 
 
@@ -171,6 +172,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
         sources: Iterable[ToolSource] = (),
+        editor: EditorFiles | None = None,
         session_id: str | None = None,
     ) -> Session:
         """Return a new session. Always a checkpoint; if cancelled before the first hook runs, there is none.
@@ -186,6 +188,7 @@ class Engine:
                 its system prompt replaces the settings', its rules come last.
             rules: permission rules for this session only, such as `"deny bash *"`; after the agent's.
             sources: of tools that come and go, for this session and its sub-agents, besides the engine's.
+            editor: the user's editor: the tools for files read and change what it holds unsaved.
             session_id: makes it idempotent, for ever: a session that was created with this id is opened and returned.
                 When this returns, the session is saved. Raises `InputConflict` if it was created in another folder, or
                 with another agent or model; `SessionElsewhere` if another engine has it open; `StoreError`.
@@ -193,7 +196,7 @@ class Engine:
         runtime = self._runtime
         own_id = require_session_id(session_id)
         options = SessionOptions(
-            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources), editor=editor
         )
         folder = existing_folder(cwd)
         defaults = await runtime.configure(folder)
@@ -221,6 +224,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
         sources: Iterable[ToolSource] = (),
+        editor: EditorFiles | None = None,
     ) -> Session:
         """Return a session from the store. Always a checkpoint; if cancelled before the first hook runs, it is not open.
 
@@ -236,6 +240,7 @@ class Engine:
                 configured; an approved plan stays approved.
             rules: as for `create_session`; the rules it had are not stored.
             sources: as for `create_session`.
+            editor: as for `create_session`.
 
         Raises:
             SessionNotFound: it is not in the store.
@@ -245,7 +250,7 @@ class Engine:
         from engine.session.stored_sessions import open_stored
 
         options = SessionOptions(
-            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources), editor=editor
         )
         live, is_new = await open_stored(self._runtime, session_id, options)
         return await self._finish_opening(live, "resumed" if is_new else None, is_named=False)
@@ -261,6 +266,7 @@ class Engine:
         agent: str | None = None,
         rules: Iterable[str] = (),
         sources: Iterable[ToolSource] = (),
+        editor: EditorFiles | None = None,
         fork_id: str | None = None,
     ) -> Session:
         """Return a new session that begins with the history of another. Always a checkpoint.
@@ -277,6 +283,7 @@ class Engine:
             agent: as for `create_session`; None: that of the other session, if still configured.
             rules: as for `create_session`.
             sources: as for `create_session`.
+            editor: as for `create_session`.
             fork_id: the id of the new one; makes it idempotent, as for `create_session`. Raises `InputConflict` if the
                 session with that id is no fork of the other one at that message.
 
@@ -288,7 +295,7 @@ class Engine:
         from engine.session.stored_sessions import fork_stored
 
         options = SessionOptions(
-            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources)
+            settings=settings, tools=tools, model=model, agent=agent, rules=rules, sources=tuple(sources), editor=editor
         )
         own_id = require_session_id(fork_id)
         live, source = await fork_stored(self._runtime, session_id, options, at=at, fork_id=own_id)
@@ -334,13 +341,12 @@ class Engine:
 
         It decides about calls that no rule matches, at once and after the session is opened again; open questions that
         it allows are answered. No deny is lifted. It is in the record (`SessionConfigured`) and in `session.state`, so
-        that all clients can show it. *by* names the client that selects it. If cancelled, it may be selected, but not
-        saved.
+        that all clients can show it. If cancelled, it may be selected, but not saved.
 
         Args:
             session: a session that is no sub-agent's.
             profile: as in `PermissionOptions`, such as "full"; None: that of its folder, or the engine's, again.
-            by: for the record.
+            by: the client that selects it, for the record.
 
         Raises `ConfigError` for an unknown profile, for an approver without profiles, or if the configured one denies;
         `StoreError` if it could not be saved.
@@ -371,9 +377,7 @@ class Engine:
     def resume_turn(self, session: Session, *, settings: Settings | None = None) -> Turn:
         """Resume, in the engine's own nursery, a turn that was parked when its engine was closed or killed.
 
-        Not a checkpoint.
-
-        Raises `NothingParked`, `SessionBusy`. See `Session.resume`.
+        Not a checkpoint. Raises `NothingParked`, `SessionBusy`. See `Session.resume`.
         """
         live = self._check_own(session, "resume_turn")
         return self._start(live, session.resume(settings=settings))

@@ -350,6 +350,24 @@ async def use_profile(session: LiveSession, profile: str | None, by: str) -> Non
 
 
 @enable_ki_protection
+def check_profile(session: LiveSession, profile: str) -> None:
+    """Raise `ConfigError` if the session can't use that profile. Not a checkpoint."""
+    approver = _profile_approver(session)
+    try:
+        _use(session, approver, profile)
+    finally:
+        # Nothing has been judged by it: there was no checkpoint.
+        approver.use_profile(session.id, session.journal.state.profile)
+
+
+def _profile_approver(session: LiveSession) -> ProfileApprover:
+    approver = session.deps.approver
+    if not isinstance(approver, ProfileApprover):
+        raise ConfigError("this engine's host decides about permissions by itself, without profiles")
+    return approver
+
+
+@enable_ki_protection
 def _select(session: LiveSession, profile: str, by: str) -> None:
     """Use a profile, record it, and answer what it allows. Not a checkpoint."""
     if len(session.journal.path) > 1:
@@ -359,9 +377,7 @@ def _select(session: LiveSession, profile: str, by: str) -> None:
     before = session.journal.state.profile
     if profile == before:
         return
-    approver = session.deps.approver
-    if not isinstance(approver, ProfileApprover):
-        raise ConfigError("this engine's host decides about permissions by itself, without profiles")
+    approver = _profile_approver(session)
     _use(session, approver, profile)
     try:
         session.journal.append(SessionConfigured(profile=profile, by=by))

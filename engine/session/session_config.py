@@ -20,6 +20,7 @@ from engine.session.validation import (
     parse_rules,
     prompt_of,
     registry_of,
+    require_port,
     require_type,
     select_models,
     sources_of,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.session.engine_options import FolderSetup
     from engine.tools.edit.formatters import Diagnose
+    from engine.tools.editor_files import EditorFiles
     from engine.tools.tool_context import EditReviewer
 
 
@@ -46,6 +48,7 @@ class SessionOptions(Value):
         agent: the name of a configured agent.
         rules: permission rules for this session only.
         sources: of tools that come and go, for this session only.
+        editor: the user's editor, which may hold texts unsaved.
     """
 
     settings: Settings | None = None
@@ -54,6 +57,7 @@ class SessionOptions(Value):
     agent: str | None = None
     rules: Iterable[str] = ()
     sources: Iterable[ToolSource] = ()
+    editor: EditorFiles | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -73,6 +77,7 @@ class SessionConfig(Value):
         profile: the permission profile of its folder; empty: the engine's.
         prompt: the layers at the start of each request; None: the settings' system prompt.
         edit_reviewer: formats and checks each file that a tool changes; None: nothing does.
+        editor: the user's editor, which may hold texts unsaved; None: there is none.
     """
 
     settings: Settings
@@ -87,6 +92,7 @@ class SessionConfig(Value):
     profile: str = ""
     prompt: PromptLayers | None = None
     edit_reviewer: EditReviewer | None = None
+    editor: EditorFiles | None = None
 
     def in_folder(self, setup: FolderSetup, diagnostics: Diagnose | None) -> SessionConfig:
         """Return the configuration with what a folder has instead. Raises `ConfigError`."""
@@ -128,6 +134,7 @@ class SessionConfig(Value):
             bounds=agent.bounds,
             agent=options.agent or config.defaults.agent or "",
             sources=sources_of(options.sources),
+            editor=_editor_of(options.editor),
             has_tool=agent.has_foreign,
         )
 
@@ -144,6 +151,10 @@ class SessionConfig(Value):
         if model is None:
             model = config.agent(options.agent).model or self.choices[0]
         return config.chain(model, options.agent) if isinstance(model, str) else as_model_chain(model)
+
+
+def _editor_of(editor: EditorFiles | None) -> EditorFiles | None:
+    return None if editor is None else require_port("editor", editor, lambda: editor, "read", "write")
 
 
 def default_config(

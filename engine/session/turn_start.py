@@ -286,6 +286,7 @@ def _services(session: LiveSession, snapshots: TurnSnapshots | None) -> TurnServ
         traffic=engine.traffic,
         spills=engine.setup.spills.of(session.journal.path[0]),
         edit_reviewer=session.config.edit_reviewer,
+        editor=session.config.editor,
         secrets=engine.setup.secrets,
         prompt=session.config.prompt,
         touched=session.requests.touched,

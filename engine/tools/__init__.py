@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from engine.tools.call_values import Need as Need
     from engine.tools.call_values import ToolOutput as ToolOutput
     from engine.tools.claude_hooks.load import load_hooks as load_hooks
+    from engine.tools.editor_files import EditorFiles as EditorFiles
     from engine.tools.external import external_tool as external_tool
     from engine.tools.foreign import JsonArguments as JsonArguments
     from engine.tools.foreign import foreign_tool as foreign_tool
@@ -46,6 +47,7 @@ else:
             "engine.tools.builtin.web_search_hosts": "SearchProvider",
             "engine.tools.call_values": "Need ToolOutput",
             "engine.tools.claude_hooks.load": "load_hooks",
+            "engine.tools.editor_files": "EditorFiles",
             "engine.tools.external": "external_tool",
             "engine.tools.foreign": "JsonArguments foreign_tool",
             "engine.tools.tool": "Tool ToolOptions",

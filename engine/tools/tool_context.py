@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from engine.agents.background import AgentJob, AgentJobs
     from engine.core.context_report import ContextReport
     from engine.tools.background_jobs import Jobs
+    from engine.tools.editor_files import EditorFiles
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -92,6 +93,11 @@ class CallHost(Protocol):
     @property
     def edit_reviewer(self) -> EditReviewer | None:
         """What formats and checks each edited file; None: nothing does."""
+        ...
+
+    @property
+    def editor(self) -> EditorFiles | None:
+        """The user's editor, which may hold texts unsaved; None: there is none."""
         ...
 
     async def about_to_change(self, paths: Sequence[str]) -> None:
@@ -189,6 +195,11 @@ class ToolContext:
     def edit_reviewer(self) -> EditReviewer | None:
         """Formats and checks each edited file; None if nothing does."""
         return self._host.edit_reviewer
+
+    @property
+    def editor(self) -> EditorFiles | None:
+        """The user's editor, which may hold texts unsaved; None if there is none."""
+        return self._host.editor
 
     async def about_to_change(self, *paths: str) -> None:
         """Announce changes to files, by their real paths, so that `session.undo` can restore them.

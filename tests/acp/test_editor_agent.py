@@ -239,6 +239,53 @@ async def test_options_are_set_and_announced(tmp_path: Path) -> None:
         assert model.requests[0].options.effort == "high"
 
 
+async def test_wider_mode_waits_for_the_next_prompt(tmp_path: Path) -> None:
+    other = call("write", {"path": "b.txt", "content": "two\n"}, id="c2")
+    model = scripted([*WRITE, *done("calls")], [*other, *done("calls")], HELLO, [*WRITE, *done("calls")], HELLO)
+    async with editor_of(Host(model, builtin_tools())) as editor:
+        editor.choose = lambda _: None
+        session_id = await editor.new_session(tmp_path)
+        number = await editor.prompt(session_id)
+        first = await editor.wait_for(lambda m: m.get("method") == "session/request_permission")
+        # On the way to another mode, an editor may pass this one: the open question is still open.
+        await editor.result("session/set_mode", sessionId=session_id, modeId="full")
+        assert editor.updates("current_mode_update")[-1]["currentModeId"] == "full"
+        assert editor.updates("config_option_update")[-1]["configOptions"][0]["currentValue"] == "full"
+        await editor.result("session/set_mode", sessionId=session_id, modeId="ask")
+        assert editor.updates("current_mode_update")[-1]["currentModeId"] == "ask"
+        await editor.result("session/set_mode", sessionId=session_id, modeId="full")
+        assert not (tmp_path / "a.txt").exists()
+        allowed = {"result": {"outcome": {"outcome": "selected", "optionId": "allow"}}}
+        await editor.send({"id": first["id"], **allowed})
+        second = await editor.wait_for(lambda m: m.get("method") == "session/request_permission" and m != first)
+        note = second["params"]["toolCall"]["content"][-1]["content"]["text"]
+        assert note == "The mode 'Full access' applies from the next prompt on."
+        await editor.send({"id": second["id"], **allowed})
+        await editor.answer(number)
+        (tmp_path / "a.txt").unlink()
+        await editor.answer(await editor.prompt(session_id))
+        assert (tmp_path / "a.txt").exists()
+        assert len(editor.requests("session/request_permission")) == 2
+
+
+async def test_stricter_mode_applies_at_once(tmp_path: Path) -> None:
+    other = call("write", {"path": "b.txt", "content": "two\n"}, id="c2")
+    model = scripted([*WRITE, *done("calls")], [*other, *done("calls")], HELLO)
+    async with editor_of(Host(model, builtin_tools())) as editor:
+        editor.choose = lambda _: None
+        session_id = await editor.new_session(tmp_path)
+        number = await editor.prompt(session_id)
+        asked = await editor.wait_for(lambda m: m.get("method") == "session/request_permission")
+        await editor.result("session/set_mode", sessionId=session_id, modeId="full")
+        await editor.result("session/set_config_option", sessionId=session_id, configId="mode", value="read-only")
+        await editor.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}})
+        await editor.answer(number)
+        assert not (tmp_path / "b.txt").exists()
+        assert editor.updates("current_mode_update")[-1]["currentModeId"] == "read-only"
+        refused = await editor.call("session/set_mode", sessionId=session_id, modeId="nope")
+        assert refused["error"]["code"] == -32602
+
+
 async def test_content_of_a_prompt_reaches_the_model(tmp_path: Path) -> None:
     model = scripted(HELLO)
     async with editor_of(Host(model)) as editor:

@@ -1,10 +1,13 @@
-"""An agent cancelled at any instant leaves nothing behind, and its record is whole."""
+"""An agent that is cancelled at any instant, or whose editor goes after any message, leaves nothing behind; its record is whole."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import attrs
+import pytest
 import trio
 import trio.testing
 
@@ -19,35 +22,78 @@ from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt
-from tests.support.editor import Editor, Host
+from tests.support.editor import Buffers, Editor, Host
 
-ANSWERS = [
+WRITES = [
     [*text("I'll write."), *call("write", {"path": "a.txt", "content": "one\n"}, id="c1"), *done("calls")],
     [*text("Done."), *done()],
 ]
+EDITS = [
+    [*call("read", {"path": "b.txt"}, id="c1"), *done("calls")],
+    [*call("edit", {"path": "b.txt", "old_string": "two", "new_string": "TWO"}, id="c2"), *done("calls")],
+    [*text("Done."), *done()],
+]
+# Of the file on disk, and in the editor, before the edit and after.
+SAVED, HELD, EDITED = "two\n", "half\ntwo\n", "half\nTWO\n"
 
 
 async def drive(editor: Editor, folder: Path) -> None:
     """A turn with a question, and the end of the input in the middle of a second one."""
-    session_id = await editor.new_session(folder)
+    await editor.initialize(fs={"readTextFile": True, "writeTextFile": True})
+    session_id: str = (await editor.result("session/new", cwd=str(folder), mcpServers=[]))["sessionId"]
     await editor.answer(await editor.prompt(session_id))
     await editor.prompt(session_id)
     await editor.stream.send_stream.aclose()  # type: ignore[attr-defined]
 
 
-async def scenario(at: CancelAt, folder: Path) -> None:
-    """Cancel the agent; then look at what its engine has recorded."""
-    host = Host(ScriptedProvider(ANSWERS, repeat=True), builtin_tools(), store=str(folder / "store.db"))
-    ours, theirs = trio.testing.memory_stream_pair()
-    agent = EditorAgent(EditorConnection(LineTransport(theirs, message_bytes=LIMITS.bytes)), host)
-    editor = Editor(ours)
-    with trio.fail_after(60):
+@attrs.define
+class Scene:
+    """An agent and its editor.
+
+    Attributes:
+        folder: where they work.
+        answers: what the model says in each turn.
+        most: how many messages the editor reads before it is gone; None: all.
+    """
+
+    folder: Path
+    answers: Sequence[Sequence[object]]
+    most: int | None = None
+    seen: int = 0
+
+    async def play(self, at: CancelAt) -> None:
+        """Let them work, until the agent is cancelled or the editor is gone; then look at what is left."""
+        path = self.folder / "b.txt"
+        path.write_text(SAVED)
+        model = ScriptedProvider(self.answers, repeat=True)  # type: ignore[arg-type]
+        host = Host(model, builtin_tools(), store=str(self.folder / "store.db"))
+        ours, theirs = trio.testing.memory_stream_pair()
+        connection = EditorConnection(LineTransport(theirs, message_bytes=LIMITS.bytes))
+        agent = EditorAgent(connection, host)
+        buffers = Buffers({str(path): HELD})
+        editor = Editor(ours, serve_file=buffers.serve)
+        with trio.fail_after(60):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._work, editor)
+                with at.scope():
+                    await agent.run()
+                nursery.cancel_scope.cancel(reason="the agent has ended")
+            await self._check(host)
+        self.seen = len(editor.seen)
+        assert path.read_text() in {SAVED, EDITED}
+        assert buffers.texts[str(path)] in {HELD, EDITED}
+
+    async def _work(self, editor: Editor) -> None:
+        """Be the editor; after so many messages it is gone, whatever it was about to say."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(editor.run)
-            nursery.start_soon(drive, editor, folder)
-            with at.scope():
-                await agent.run()
-            nursery.cancel_scope.cancel(reason="the agent has ended")
+            nursery.start_soon(drive, editor, self.folder)
+            if self.most is not None:
+                await editor.wait_for(lambda _: len(editor.seen) > self.most)  # type: ignore[operator]
+                nursery.cancel_scope.cancel(reason="the editor was killed")
+        await editor.stream.aclose()
+
+    async def _check(self, host: Host) -> None:
         async with host.open_engine() as engine:
             for session_id in await engine_runtime(engine).services.store.store.ids():  # type: ignore[attr-defined]  # SQLite's
                 events = (await engine.open_session(session_id)).events()
@@ -57,18 +103,31 @@ async def scenario(at: CancelAt, folder: Path) -> None:
                 assert len(settled) == len(set(settled))
 
 
-def test_agent_cancelled_at_any_step(tmp_path: Path, is_full: bool, count_runs: CountRuns) -> None:
-    def play(step: int | None) -> CancelAt:
-        folder = tmp_path / str(step)
-        folder.mkdir()
-        seed_scheduler(0)
-        at = CancelAt(step)
-        trio.run(partial(scenario, at, folder), instruments=[at])
-        return at
+def play(scene: Scene, step: int | None = None) -> CancelAt:
+    scene.folder.mkdir()
+    seed_scheduler(0)
+    at = CancelAt(step)
+    trio.run(partial(scene.play, at), instruments=[at])
+    return at
 
-    steps = play(None).steps
+
+@pytest.mark.parametrize(("answers", "stride"), [(WRITES, 61), (EDITS, 131)], ids=["writes", "edits"])
+def test_agent_cancelled_at_any_step(
+    tmp_path: Path, is_full: bool, count_runs: CountRuns, answers: Sequence[Sequence[object]], stride: int
+) -> None:
+    steps = play(Scene(tmp_path / "all", answers)).steps
     assert steps > 200
-    runs = range(0, steps, 1 if is_full else 41)
+    runs = range(0, steps, 1 if is_full else stride)
     for step in runs:
-        play(step)
+        play(Scene(tmp_path / str(step), answers), step)
+    count_runs(len(runs))
+
+
+def test_editor_gone_after_any_message(tmp_path: Path, is_full: bool, count_runs: CountRuns) -> None:
+    scene = Scene(tmp_path / "all", EDITS)
+    play(scene)
+    assert scene.seen > 20, scene.seen
+    runs = range(0, scene.seen, 1 if is_full else 5)
+    for most in runs:
+        play(Scene(tmp_path / str(most), EDITS, most=most))
     count_runs(len(runs))

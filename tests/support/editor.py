@@ -45,6 +45,8 @@ _CALLS: dict[str, Any] = {
     "session/request_permission": schema.RequestPermissionRequest,
     "elicitation/create": schema.CreateFormElicitationRequest,
     "$/cancel_request": schema.CancelRequestNotification,
+    "fs/read_text_file": schema.ReadTextFileRequest,
+    "fs/write_text_file": schema.WriteTextFileRequest,
 }
 
 
@@ -66,10 +68,12 @@ class Editor:
     Attributes:
         seen: everything that the agent has sent, in order.
         choose: which option of a question for permission is selected; None: the question stays open.
+        serve_file: the answers to a request for a file, by its method and its params; none: it stays open.
     """
 
     stream: trio.abc.Stream
     choose: Callable[[Message], str | None] = lambda _: "allow"
+    serve_file: Callable[[str, Message], Sequence[Message]] = lambda _, __: ()
     seen: list[Message] = attrs.field(factory=list)
     methods: dict[int, str] = attrs.field(factory=dict)
     _buffer: bytes = b""
@@ -125,6 +129,9 @@ class Editor:
                     self._arrived.notify_all()
                 if message.get("method") == "session/request_permission":
                     await self._decide(message)
+                elif message.get("method", "").startswith("fs/"):
+                    for answer in self.serve_file(message["method"], message["params"]):
+                        await self.send({"id": message["id"], **answer})
 
     async def _decide(self, message: Message) -> None:
         option = self.choose(message["params"])
@@ -157,8 +164,36 @@ class Editor:
     def text(self, kind: str = "agent_message_chunk") -> str:
         return "".join(update["content"]["text"] for update in self.updates(kind))
 
+    def requests(self, method: str) -> list[Message]:
+        """What the agent has asked of the editor by that method."""
+        return [message["params"] for message in self.seen if message.get("method") == method]
+
     def index_of(self, wanted: Callable[[Message], bool]) -> int:
         return next(index for index, message in enumerate(self.seen) if wanted(message))
+
+
+@attrs.define
+class Buffers:
+    """The texts that an editor holds, by their paths.
+
+    Attributes:
+        texts: what it holds; other files are read from the disk.
+        saves: what it writes to the disk of a text that it gets; None: nothing.
+    """
+
+    texts: dict[str, str] = attrs.field(factory=dict)
+    saves: Callable[[str], str | None] = lambda text: text
+
+    def serve(self, method: str, params: Message) -> Sequence[Message]:
+        path = params["path"]
+        if method == "fs/read_text_file":
+            text = self.texts.get(path)
+            return ({"result": {"content": Path(path).read_text() if text is None else text}},)
+        self.texts[path] = params["content"]
+        if (saved := self.saves(params["content"])) is not None:
+            Path(path).write_text(saved)
+            self.texts[path] = saved
+        return ({"result": {}},)
 
 
 @attrs.define

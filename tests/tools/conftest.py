@@ -15,6 +15,7 @@ from engine.core.ids import CallId, SessionId, TurnId
 from engine.core.named_locks import Locks
 from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.call_values import Need, ToolOutput
+from engine.tools.editor_files import EditorFiles
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.tool_context import AgentRequest, EditReviewer, ToolContext, UserAnswers
 
@@ -29,6 +30,7 @@ class Listener:
     locks: Locks = attrs.field(factory=Locks)
     spills: Spills | None = None
     edit_reviewer: EditReviewer | None = None
+    editor: EditorFiles | None = None
     notices: list[str] = attrs.field(factory=list)
     jobs: Jobs = attrs.field(init=False)
     agents: AgentJobs = attrs.field(factory=AgentJobs)

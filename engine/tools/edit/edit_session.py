@@ -35,8 +35,10 @@ from engine.files.text_files import (
 )
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.edit.atomic_write import FileChange, commit
+from engine.tools.edit.editor_write import change_in_editor, verified
 from engine.tools.edit.formatters import EditChecks
 from engine.tools.edit.source_text import unix
+from engine.tools.editor_files import UnsavedText, unsaved_texts
 from engine.tools.search.search_paths import shown_path
 from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import metadata
@@ -153,10 +155,12 @@ class Basis:
     Attributes:
         shared: the session's notes: files must be as it has read them.
         approved: the real paths that were approved; None: nothing was judged.
+        unsaved: what the user's editor holds unsaved, by the real path: it counts instead of what is on disk.
     """
 
     shared: SharedContext
     approved: frozenset[str] | None = None
+    unsaved: Mapping[str, UnsavedText] = attrs.field(factory=dict[str, UnsavedText])
 
 
 # Makes a plan, or raises `ToolError` if that is impossible.
@@ -168,7 +172,9 @@ def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
     real = real_file(cwd, shown, basis.approved)
     if shown.endswith("/"):
         raise ToolError(f"{shown} names a folder, not a file.")
-    seen = SeenFile(shown=shown, path=real, data=read_data(shown, real) if os.path.lexists(real) else None)
+    held = basis.unsaved.get(str(real))
+    saved = read_data(shown, real) if os.path.lexists(real) else None
+    seen = SeenFile(shown=shown, path=real, data=saved if held is None else held.data)
     if seen.data is not None:
         remembered = last_read(basis.shared, real)
         if remembered is None:
@@ -183,7 +189,9 @@ def look(cwd: str, shown: str, basis: Basis) -> SeenFile:
 
 async def need(ctx: ToolContext, names: Sequence[str], plan: Planner, *, otherwise: str) -> Need:
     """Return the right to change files, with the diff, or *otherwise* if it can't be made yet. A checkpoint."""
-    return await ctx.to_thread(_need, ctx.cwd, ctx.shared, tuple(names), plan, otherwise)
+    # What approves the call comes later, so nothing is approved yet.
+    basis = await _basis(ctx, names, None)
+    return await ctx.to_thread(_need, ctx.cwd, basis, tuple(names), plan, otherwise)
 
 
 async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: EditReviewer | None) -> ToolOutput:
@@ -196,12 +204,19 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     # In the order in which `hold` sorts them, so that two edits can't wait for each other.
     async with ctx.locks.hold(*locks):
         # Abandoned on cancel: it only reads.
-        planned = await ctx.to_thread(plan, Basis(ctx.shared, ctx.approved_paths))
+        basis = await _basis(ctx, names, ctx.approved_paths)
+        planned = await ctx.to_thread(plan, basis)
         final, notes = await _formatted(planned, around, ctx)
-        await ctx.about_to_change(*(str(change.path) for revision in final.revisions for change in revision.changes))
-        # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
-        # that hangs, the turn still ends after the grace period, and the record says that the outcome is not known.
-        output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
+        held = _held(final, basis)
+        if held is not None:
+            output = await _carry_out_in_editor(ctx, planned, final, notes, held)
+        else:
+            await ctx.about_to_change(
+                *(str(change.path) for revision in final.revisions for change in revision.changes)
+            )
+            # Not abandoned: a file must not change after the turn's record says that the call was aborted. On a disk
+            # that hangs, the turn still ends after the grace period, and the record says that the outcome is not known.
+            output = await to_thread(_carry_out, planned, final, notes, abandon_on_cancel=False)
     places = [revision.place for revision in final.revisions if revision.after is not None]
     paths = [place for place in places if around.has_checks(place)]
     if not paths:
@@ -210,6 +225,49 @@ async def revise(ctx: ToolContext, names: Sequence[str], plan: Planner, around: 
     ctx.progress(output=output.text)
     diagnostics = await around.diagnose(paths, ctx)
     return attrs.evolve(output, text=f"{output.text}\n{diagnostics}") if diagnostics else output
+
+
+async def _basis(ctx: ToolContext, names: Sequence[str], approved: frozenset[str] | None) -> Basis:
+    """Return what a plan is made from. A checkpoint if there is an editor."""
+    if ctx.editor is None:
+        return Basis(ctx.shared, approved)
+    return Basis(ctx.shared, approved, await unsaved_texts(ctx.editor, ctx.cwd, names, approved))
+
+
+def _held(plan: Plan, basis: Basis) -> UnsavedText | None:
+    """Return what the editor holds of the file that a plan changes. Raises `ToolError` if the editor can't carry it out."""
+    for revision in plan.revisions:
+        held = basis.unsaved.get(str(revision.path))
+        if held is None or (revision.after == revision.before and revision.target is None):
+            continue
+        if len(plan.revisions) > 1 or revision.after is None or revision.target is not None:
+            raise ToolError(
+                f"{revision.shown} has changes in the user's editor that are not saved. It can only be changed there, by a "
+                "call of its own. Nothing was changed."
+            )
+        return held
+    return None
+
+
+async def _carry_out_in_editor(
+    ctx: ToolContext, planned: Plan, final: Plan, notes: tuple[str, ...], held: UnsavedText
+) -> ToolOutput:
+    """Let the editor make the only change of a plan. A checkpoint; if cancelled, the report says that it may be made."""
+    (revision,) = final.revisions
+    assert ctx.editor is not None
+    assert revision.after is not None
+    after = revision.after
+    answer = await change_in_editor(ctx.editor, revision.shown, held, after, ctx)
+
+    def report() -> ToolOutput:
+        written = verified(revision.shown, held, after, answer)
+        done = attrs.evolve(final, revisions=(attrs.evolve(revision, after=written.data),))
+        # Not announced to the snapshots, and not reported as changed: with the change, the editor saves what the user
+        # wrote, and to undo the turn must not take that away.
+        return _report(planned, done, (*notes, *written.notes), ())
+
+    # Not abandoned: it may write.
+    return await to_thread(report, abandon_on_cancel=False)
 
 
 def _lock_names(cwd: str, names: tuple[str, ...], approved: frozenset[str] | None) -> tuple[str, ...]:
@@ -236,7 +294,10 @@ async def _formatted(plan: Plan, around: EditReviewer, ctx: ToolContext) -> tupl
 
 def _carry_out(planned: Plan, final: Plan, notes: tuple[str, ...]) -> ToolOutput:
     made = [change for revision in final.revisions for change in revision.changes if change.before != change.after]
-    notes = (*notes, *commit(made))
+    return _report(planned, final, (*notes, *commit(made)), made)
+
+
+def _report(planned: Plan, final: Plan, notes: tuple[str, ...], made: Sequence[FileChange]) -> ToolOutput:
     diffs = [revision.diff() for revision in final.revisions]
     shown = _shown_diffs(planned, final)
     return ToolOutput(
@@ -255,7 +316,7 @@ def _shown_diffs(planned: Plan, final: Plan) -> list[str]:
     return [_diff(new.moved or new.shown, old.after, new.after, limit=SHOWN_LINES) for old, new in pairs]
 
 
-def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
+def _need(cwd: str, basis: Basis, names: tuple[str, ...], plan: Planner, otherwise: str) -> Need:
     called: dict[str, tuple[str, ...]] = {}
     paths: tuple[str, ...] = ()
     futile = ""
@@ -267,7 +328,7 @@ def _need(cwd: str, shared: SharedContext, names: tuple[str, ...], plan: Planner
             pattern = pattern_of_real(cwd, real)
             # A rule about a link applies to its target, too.
             called[pattern] = (*called.get(pattern, ()), *(() if name == pattern else (name,)))
-        diffs = [revision.diff() for revision in plan(Basis(shared)).revisions]
+        diffs = [revision.diff() for revision in plan(basis).revisions]
         detail, cut = "".join(diffs), any(map(is_cut, diffs))
     except ToolError as error:
         detail, futile, cut = otherwise, str(error), is_cut(otherwise)

@@ -9,9 +9,10 @@ from pathlib import Path
 import attrs
 
 from engine.core.errors import ToolError
-from engine.files.read_state import note_read
+from engine.files.read_state import digest, note_read
 from engine.files.text_files import BOM, MAX_TEXT_BYTES, is_utf16, looks_binary, real_file, renamed_errors, resolve
 from engine.tools.call_values import ToolOutput
+from engine.tools.editor_files import UnsavedText, unsaved_texts
 from engine.tools.output.spill import PREFIX, Spills
 from engine.tools.read.folder import folder_output
 from engine.tools.read.image import MAX_SOURCE_BYTES, Image, image_output, picture_of
@@ -31,6 +32,10 @@ async def read_path(part: Part, ctx: ToolContext) -> ToolOutput:
     """
     if part.shown.startswith(PREFIX):
         return await ctx.to_thread(_read_kept, part, ctx.spills)
+    if ctx.editor is not None:
+        unsaved = await unsaved_texts(ctx.editor, ctx.cwd, [part.shown], ctx.approved_paths)
+        for path, held in unsaved.items():
+            return await ctx.to_thread(_read_unsaved, part, path, held)
     content = await ctx.to_thread(_read, part, ctx.cwd, ctx.approved_paths)
     match content:
         case Pdf():
@@ -47,6 +52,17 @@ def _read_kept(part: Part, spills: Spills | None) -> ToolOutput:
     with spills.open(part.shown.removeprefix(PREFIX)) as file:
         shown = window(part, file)
     return ToolOutput(text=shown.text, metadata=metadata(shown.summary), is_cut=True)
+
+
+def _read_unsaved(part: Part, path: str, held: UnsavedText) -> ToolOutput:
+    shown = window(part, io.BytesIO(held.data.removeprefix(BOM)))
+    note = f"(the user's editor holds {part.shown} like this, unsaved; commands read an older text on the disk)"
+    return ToolOutput(
+        text=f"{note}\n{shown.text}",
+        modify=note_read(path, digest(held.data)),
+        metadata=metadata(shown.summary, unsaved=True),
+        is_cut=True,
+    )
 
 
 def _read(part: Part, cwd: str, approved: Collection[str] | None) -> ToolOutput | Pdf | Image:
