@@ -65,21 +65,48 @@ async def _ask_form(server: str, ctx: ToolContext, message: str, schema: Json) -
 
 async def _ask_field(ctx: ToolContext, head: str, name: str, field: Json, *, is_required: bool) -> Answer:
     labels = _labels(field)
+    default = _default(field)
+    skip = _SKIP if default is None else f"(use {one_line(_shown(default), 100)})"
+    can_skip = default is not None or not is_required
     choices = [Choice(label=label) for label in labels[:_MOST_CHOICES]]
-    choices += [Choice(label=_REFUSE)] if is_required else [Choice(label=_SKIP), Choice(label=_REFUSE)]
+    choices += [Choice(label=skip), Choice(label=_REFUSE)] if can_skip else [Choice(label=_REFUSE)]
     question = f"{head}\n\n{_describe(name, field)}"
     problem = ""
     for _ in range(_ATTEMPTS):
         outcome, answers = await ctx.ask_user(question + problem, choices, several=field.get("type") == "array")
         if outcome != "answered" or not answers or _REFUSE in answers:
             break
-        if _SKIP in answers and not is_required:
-            return None
+        if skip in answers and can_skip:
+            return default
         try:
             return _parse(field, labels, answers)
         except ValueError as error:
             problem = f"\n\n(That does not fit: {error}.)"
     raise _Declined
+
+
+def _default(field: Json) -> Answer:
+    """Return what the server proposes, which counts where the user leaves the field as it is; None: nothing of its type."""
+    value = field.get("default")
+    match field.get("type"):
+        case "boolean":
+            return value if isinstance(value, bool) else None
+        case "integer":
+            return value if isinstance(value, int) and not isinstance(value, bool) else None
+        case "number":
+            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+        case "array":
+            listed = [str(one) for one in _list(value)]
+            return listed if listed and set(listed) <= set(_labels(field)) else None
+        case _:
+            labels = _labels(field)
+            return value if isinstance(value, str) and (not labels or value in labels) else None
+
+
+def _shown(value: Answer) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ", ".join(value) if isinstance(value, list) else str(value)
 
 
 def _describe(name: str, field: Json) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -13,13 +15,15 @@ from mcp.client.session import ClientRequestContext, ClientSession
 from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
+from mcp.shared.inbound import find_invalid_x_mcp_header
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import FileUrl, TypeAdapter, ValidationError
 
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.mcp.message_gate import MOST_TOOLS, MessageGate
+from engine.mcp.message_gate import HEADER_KEY, MOST_TOOLS, MessageGate
 from engine.mcp.server_memory import Era
+from engine.mcp.server_text import one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList, read_definitions
 
 if TYPE_CHECKING:
@@ -129,7 +133,7 @@ class McpConnection:
             if not page.next_cursor:
                 break
             cursors.append(page.next_cursor)
-        definitions, refused = await to_thread(read_definitions, tools[:MOST_TOOLS])
+        definitions, refused = await to_thread(partial(_read, tools[:MOST_TOOLS], is_http=self.gate.is_http))
         listed = ToolList(
             tools=tuple(sorted(definitions, key=_name_of)),
             refused=(*refused, *([("the rest", problem)] if problem else [])),
@@ -233,6 +237,22 @@ class McpConnection:
 
 def _name_of(tool: ToolDefinition) -> str:
     return tool.name
+
+
+def _read(tools: list[object], *, is_http: bool) -> tuple[list[ToolDefinition], list[tuple[str, str]]]:
+    """Return the tools of a list, and those that are refused, with reasons. It blocks."""
+    definitions, refused = read_definitions(tools)
+    if not is_http:
+        return definitions, refused
+    usable: list[ToolDefinition] = []
+    for definition in definitions:
+        asks = HEADER_KEY in definition.input_schema
+        problem = find_invalid_x_mcp_header(json.loads(definition.input_schema)) if asks else None
+        if problem is None:
+            usable.append(definition)
+        else:
+            refused.append((definition.name, f"it asks for headers that can't be sent: {one_line(problem)}"))
+    return usable, refused
 
 
 @asynccontextmanager

@@ -20,6 +20,8 @@ Message = types.JSONRPCRequest | types.JSONRPCNotification | types.JSONRPCRespon
 
 # Tools of one page that are looked at.
 MOST_TOOLS: Final = 2_048
+# A tool with this key in its schema asks for headers that the SDK sends with its calls.
+HEADER_KEY: Final = "x-mcp-header"
 
 # Requests of the server that may wait for our answer.
 _MOST_REQUESTS: Final = 16
@@ -28,8 +30,6 @@ _PASSED: Final = frozenset(
 )
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _LIST: Final = "tools/list"
-# A tool with this key in its schema asks for headers that the SDK sends with its calls.
-_HEADER_KEY: Final = "x-mcp-header"
 
 
 @attrs.define(eq=False)
@@ -78,6 +78,8 @@ class MessageGate:
                     return False
                 is_list = self._open.pop(message.id) == _LIST
                 if isinstance(message, types.JSONRPCResponse):
+                    # As the protocol has it for a result that says nothing; the SDK would refuse it.
+                    message.result.setdefault("resultType", "complete")
                     self._take_tools(message.result, is_list=is_list, tools=tools, size=size)
                 return True
             case types.JSONRPCRequest():
@@ -114,6 +116,6 @@ class MessageGate:
 def _asks_for_headers(tool: object) -> bool:
     try:
         types.Tool.model_validate(tool, by_name=False)
-        return _HEADER_KEY in json.dumps(tool)
+        return HEADER_KEY in json.dumps(tool)
     except (ValueError, RecursionError):
         return False

@@ -77,6 +77,25 @@ async def test_answer_that_does_not_fit_is_asked_for_again(
     assert "does not fit" in user.asked[1][0]
 
 
+@pytest.mark.parametrize(
+    ("field", "label", "value"),
+    [
+        ({"type": "string", "default": "Ann"}, "(use Ann)", "Ann"),
+        ({"type": "boolean", "default": False}, "(use no)", False),
+        ({"type": "integer", "default": 0}, "(use 0)", 0),
+        ({"type": "string", "enum": ["a", "b"], "default": "b"}, "(use b)", "b"),
+        # What does not fit is no default.
+        ({"type": "integer", "default": "7"}, "(leave it empty)", None),
+        ({"type": "string", "enum": ["a", "b"], "default": "c"}, "(leave it empty)", None),
+    ],
+)
+async def test_default_counts_for_a_field_left_alone(field: dict[str, object], label: str, value: object) -> None:
+    user = User(label)
+    result = await asked(user, {"x": field})
+    assert label in user.asked[0][1]
+    assert result.content == ({} if value is None else {"x": value})
+
+
 async def test_user_may_refuse() -> None:
     assert (await asked(User("(answer nothing)"), {"x": {"type": "string"}})).action == "decline"
     assert (await asked(User(), {"x": {"type": "string"}})).action == "decline"

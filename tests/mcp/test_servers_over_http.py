@@ -31,6 +31,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
+CALL = "tools/call"
+LIST = "tools/list"
+
 
 @pytest.fixture
 def web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[WebServer]:
@@ -104,6 +107,40 @@ async def test_bad_answer_costs_the_call(web: WebServer, tmp_path: Path, bad: Re
         web.answer = lambda _, __: None
         await task.wait_ready(30)
         assert text_of(await answer(task, call("echo"))) == "called"
+
+
+async def test_result_without_a_type_is_complete(web: WebServer, tmp_path: Path) -> None:
+    def untyped(message: Json, _: object) -> Reply | None:
+        result = {"content": [{"type": "text", "text": "untyped"}]}
+        return (
+            as_json({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            if message.get("method") == CALL
+            else None
+        )
+
+    web.answer = untyped
+    async with running(McpServer(url=web.url), tmp_path) as task:
+        assert text_of(await answer(task, call("echo"))) == "untyped"
+
+
+async def test_tool_with_impossible_headers_is_refused(web: WebServer, tmp_path: Path) -> None:
+    def tool(name: str, header: str) -> Json:
+        properties = {"region": {"type": "string", "x-mcp-header": header}}
+        return {"name": name, "inputSchema": {"type": "object", "properties": properties}}
+
+    def list_tools(message: Json, _: object) -> Reply | None:
+        tools = [tool("good", "Region"), tool("bad", "Two Words"), tool("empty", "")]
+        result = {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "public"}
+        return (
+            as_json({"jsonrpc": "2.0", "id": message["id"], "result": result})
+            if message.get("method") == LIST
+            else None
+        )
+
+    web.answer = list_tools
+    async with running(McpServer(url=web.url), tmp_path) as task:
+        assert [each.name for each in task.state.listed.tools] == ["good"]
+        assert {name for name, reason in task.state.listed.refused if "headers" in reason} == {"bad", "empty"}
 
 
 async def test_redirect_to_another_host_is_not_followed(web: WebServer, tmp_path: Path) -> None:
