@@ -8,6 +8,7 @@ from pathlib import Path
 
 from engine.agents.discovery import AgentFolder, LoadedAgents, agent_folders, drop_unknown_models, load_agents
 from engine.cli.flags.config_flags import load_user_config
+from engine.cli.plugin_code import with_packages
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
@@ -59,11 +60,11 @@ def report_untrusted(agents: LoadedAgents, report: Callable[[str], None] = print
 
 
 def config_with_agents(args: argparse.Namespace, report: Callable[[str], None] = print_error) -> Config:
-    """Return the user's configuration, including the agents in files. It blocks. Raises `ConfigError`.
+    """Return the user's configuration, including agents in files and folders of plugins. It blocks. Raises `ConfigError`.
 
     What can't be used is printed, or reported to *report*.
     """
-    config = load_user_config(args, report)
+    config = with_packages(load_user_config(args, report))
     discovered = load_user_agents(config, args.cwd, trusts=args.trust)
     # One broken file must not stop the command: the agent is left out.
     for path, why in discovered.problems:

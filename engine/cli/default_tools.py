@@ -36,14 +36,23 @@ def knowledge_for(config: Config) -> ProgramRegistry | None:
     return extend_registry(config.programs)
 
 
-def tool_sources(config: Config) -> tuple[ToolSource, ...]:
-    """Return the sources of tools that *config* names: its MCP servers."""
+def tool_sources(config: Config, *, trusts: bool, shows_all: bool = False) -> tuple[ToolSource, ...]:
+    """Return the sources of tools: the plugins, and the MCP servers that *config* names. It blocks.
+
+    Args:
+        config: the configuration.
+        trusts: every project counts as trusted.
+        shows_all: clients don't read what is printed when the program starts.
+    """
+    # Imported here, like all that few users have.
+    from engine.cli.plugin_code import plugin_tools
+
+    plugins = plugin_tools(config, trusts=trusts, shows_all=shows_all)
     if not config.mcp.servers:
-        return ()
-    # Imported here: most configurations have none.
+        return (plugins,)
     from engine.mcp.mcp_servers import McpServers
 
-    return (McpServers(config.mcp),)
+    return plugins, McpServers(config.mcp)
 
 
 def default_tools(

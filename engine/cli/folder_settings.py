@@ -43,6 +43,11 @@ class FolderSettings:
         user = load_sources(attrs.evolve(config_sources(self._args), cwd=None))
         self.policy = self._permissions.policy(user.config())
 
+    @property
+    def trusts(self) -> bool:
+        """Whether every project counts as trusted."""
+        return self._permissions.trusts
+
     def config(self, cwd: Path) -> Config:
         """Return the configuration of a folder, and print once what of it is ignored. It blocks. Raises `ConfigError`."""
         configured = config_with_agents(argparse.Namespace(**{**vars(self._args), "cwd": cwd}), self._report)

@@ -13,6 +13,7 @@ from engine.cli.default_tools import tool_sources
 from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import is_usual_place, open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.plugin_code import package_hooks
 from engine.cli.run_options import Options
 from engine.cli.task.media_check import check_media
 from engine.cli.task.task_input import TaskInput
@@ -66,7 +67,8 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                     permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
-                    ports=Ports(sources=tool_sources(options.model.config)),
+                    ports=Ports(sources=tool_sources(options.model.config, trusts=options.permissions.trusts)),
+                    hooks=package_hooks(options.model.config),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
                     ),

@@ -12,6 +12,7 @@ from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.folder_settings import FolderSettings
+from engine.cli.plugin_code import package_hooks
 from engine.config.config import Config
 from engine.core.settings import OnExhausted, Settings
 from engine.process.own_environment import hide_own_secrets
@@ -47,7 +48,10 @@ async def open_served_engine(
             permissions=PermissionOptions(approver=folders.policy),
             store=store,
             context=ContextOptions(prompt=layers),
-            ports=Ports(sources=tool_sources(model.config), configure=folders.setup),
+            ports=Ports(
+                sources=tool_sources(model.config, trusts=folders.trusts, shows_all=True), configure=folders.setup
+            ),
+            hooks=package_hooks(model.config),
             files=FileOptions(snapshots=ProjectSnapshots(left_out=(place,))),
         ) as eng,
     ):

@@ -19,7 +19,7 @@ from engine.config.formatter_config import FileProgram
 from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
 from engine.config.mcp_config import McpConfig
-from engine.config.plugin_config import Plugin
+from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
@@ -235,6 +235,7 @@ class Config(Value):
         instructions: which files hold instructions for the agent.
         skills: further folders with skills.
         plugins: the plugins, with their folders of skills, commands and agents.
+        plugin_options: which plugins are not loaded, and what others may do.
         pass_env: variables of the environment that processes of tools get although they hold secrets.
         chat: the settings of the chat in the terminal.
         keys: the keys of actions in the chat that are not the default ones, as `engine.config.chat_keys` takes them.
@@ -258,7 +259,8 @@ class Config(Value):
     programs: Mapping[str, object] | None = None
     instructions: Instructions = attrs.field(factory=Instructions)
     skills: tuple[str, ...] = ()
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[PluginFolders, ...] = ()
+    plugin_options: PluginOptions = PluginOptions()
     pass_env: tuple[str, ...] = ()
     chat: ChatConfig = ChatConfig()
     keys: Mapping[str, object] = attrs.field(factory=dict[str, object])

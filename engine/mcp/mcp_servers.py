@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import time
@@ -23,7 +22,7 @@ from engine.mcp.approvals import Approvals, Approved, Withheld, withheld_tools
 from engine.mcp.elicitation import ask_user
 from engine.mcp.server_memory import ServerMemory
 from engine.mcp.server_state import ServerState
-from engine.mcp.server_task import RETRIES, ServerTask
+from engine.mcp.server_task import RETRIES, ServerTask, import_alone
 from engine.mcp.server_text import bounded, framed_description, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.tools.call_values import Need, ToolOutput
@@ -300,14 +299,14 @@ class McpServers:
             raise ToolError(f"There is no MCP server {name!r}. There are: {', '.join(self._servers)}.")
         if len(uri) > _MOST_URI_CHARS:
             raise ToolError("The URI is too long.")
-        calls = await to_thread(importlib.import_module, "engine.mcp.server_calls")
+        calls = await to_thread(import_alone, "engine.mcp.server_calls")
         caller = calls.ServerCaller(task=managed.task, ctx=ctx, elicit=partial(ask_user, name, ctx))
         return cast("ToolOutput", await caller.read(uri))
 
 
 async def _call(task: ServerTask, definition: ToolDefinition, arguments: JsonArguments, ctx: ToolContext) -> ToolOutput:
     # In a thread: it brings the SDK, which a server that still starts may not have loaded yet.
-    calls = await to_thread(importlib.import_module, "engine.mcp.server_calls")
+    calls = await to_thread(import_alone, "engine.mcp.server_calls")
     caller = calls.ServerCaller(task=task, ctx=ctx, elicit=partial(ask_user, task.name, ctx))
     return cast("ToolOutput", await caller.call(definition, arguments.value))
 

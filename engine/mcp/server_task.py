@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, cast
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from engine.mcp.mcp_connection import McpConnection
 
 T = TypeVar("T")
+
+_importing = threading.Lock()
 
 # After a failure; then the user decides.
 RETRIES: Final = (1.0, 4.0, 15.0, 60.0)
@@ -332,11 +335,21 @@ class _Live:
 async def load_sdk() -> ModuleType:
     """Import what needs the SDK, in a thread. Always a checkpoint. Raises `ImportError` with advice."""
     try:
-        return await to_thread(importlib.import_module, "engine.mcp.connect")
+        return await to_thread(import_alone, "engine.mcp.connect")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("engine."):
             raise
         raise ImportError("MCP servers need the extra 'mcp': pip install 'nursery-engine[mcp]'") from error
+
+
+def import_alone(name: str) -> ModuleType:
+    """Import a module that needs the SDK. It blocks.
+
+    One thread at a time: two that import different parts of the SDK, whose modules import each other, would each wait for the
+    other, and Python then gives one of them a module that is half initialised.
+    """
+    with _importing:
+        return importlib.import_module(name)
 
 
 def describe_failure(error: BaseException) -> str:

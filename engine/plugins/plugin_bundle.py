@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,9 +14,10 @@ from typing import Final, cast
 
 import attrs
 
-from engine.config.plugin_config import Plugin
+from engine.config.plugin_config import PluginFolders
 from engine.core.errors import ConfigError
 from engine.permission.rules.project_file import read_project_file
+from engine.plugins.plugin import check_plugin_name
 from engine.settings_file.document import ConfigDocument
 from engine.settings_file.mcp_json import server_table
 from engine.tools.claude_hooks.load import ABSENT, check_hooks
@@ -27,13 +27,11 @@ THEIRS: Final = ".claude-plugin/plugin.json"
 # Replaced in what servers and hooks run; hooks get them as variables, too.
 ROOTS: Final = ("ENGINE_PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT")
 _MAX_BYTES: Final = 1_000_000
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
-_MAX_NAME: Final = 32
 _FOLDERS: Final = ("skills", "commands", "agents")
 _USED: Final = frozenset({"name", "version", "description", *_FOLDERS, "hooks"})
 # What is about the plugin, and changes nothing.
 _ABOUT: Final = frozenset({"$schema", "author", "homepage", "repository", "license", "keywords", "displayName"})
-_OTHER_FILES: Final = ("output-styles", "themes", "monitors", ".lsp.json", "settings.json")
+_OTHER_FILES: Final = ("tool", "tools", "output-styles", "themes", "monitors", ".lsp.json", "settings.json")
 
 Json = Mapping[str, object]
 
@@ -51,7 +49,7 @@ class Bundle:
         ignored: what of it can't be used here, and why.
     """
 
-    plugin: Plugin
+    plugin: PluginFolders
     version: str = ""
     description: str = ""
     servers: Json = attrs.field(factory=dict[str, object])
@@ -114,17 +112,13 @@ class _Reader:
 
     def bundle(self) -> Bundle:
         """Return the plugin. Raises `ConfigError`."""
-        name = self.manifest.get("name")
-        if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-            raise ConfigError(
-                f"a plugin's name must be at most {_MAX_NAME} lower-case letters, digits and single dashes, not {name!r}"
-            )
+        name = check_plugin_name(self.manifest.get("name"))
         keys = _USED | ({"mcp"} if self.is_ours else {"mcpServers", *_ABOUT})
         self.ignored += [f"{key} of the manifest" for key in self.manifest if key not in keys]
         self.ignored += [each for each in _OTHER_FILES if (self.folder / each).exists()]
         folders = {kind: tuple(self._folders(kind)) for kind in _FOLDERS}
         return Bundle(
-            plugin=Plugin(name=name, folder=str(self.folder), **folders),
+            plugin=PluginFolders(name=name, folder=str(self.folder), **folders),
             version=self._word("version"),
             description=self._word("description"),
             servers=dict(self._servers(name)),

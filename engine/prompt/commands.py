@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from engine.config.plugin_config import Plugin
+from engine.config.plugin_config import PluginFolders
 from engine.files.real_path import is_within
 from engine.prompt.command_text import Command
 from engine.prompt.instruction_file import UnusableFileError, read_text
@@ -57,7 +57,7 @@ class Commands:
         return f"{'similar' if close else 'available'}: {', '.join(f'/{each}' for each in close or names[:20])}"
 
 
-def find_commands(folders: Iterable[str], *, within: str = "", plugin: Plugin | None = None) -> Commands:
+def find_commands(folders: Iterable[str], *, within: str = "", plugin: PluginFolders | None = None) -> Commands:
     """Return the commands in these folders; the earlier folder wins. Problems are reported, not raised.
 
     A file may be a link to a file in its own folder or in the folder *within*. The names of a *plugin*'s commands begin
@@ -81,7 +81,7 @@ def find_commands(folders: Iterable[str], *, within: str = "", plugin: Plugin | 
     return Commands(available=tuple(sorted(commands.values(), key=lambda one: one.name)), problems=tuple(problems))
 
 
-def _placed(command: Command, plugin: Plugin | None) -> Command:
+def _placed(command: Command, plugin: PluginFolders | None) -> Command:
     """Return a command that names the plugin's folder where its author has left it open."""
     if plugin is None:
         return command

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from engine.config.instruction_config import Instructions
-from engine.config.plugin_config import Plugin
+from engine.config.plugin_config import PluginFolders
 from engine.core.errors import ConfigError, EngineError
 from engine.core.exception_groups import describe
 from engine.core.prompt_section import PromptSection
@@ -144,7 +144,7 @@ class PromptLayers:
     instructions: Instructions | None = attrs.field(factory=Instructions)
     user_files: tuple[str, ...] = ()
     user_skills: tuple[str, ...] = ()
-    plugins: tuple[Plugin, ...] = ()
+    plugins: tuple[PluginFolders, ...] = ()
     sources: Mapping[str, Source] = attrs.field(factory=dict[str, Source])
     is_trusted: Callable[[str], bool] = _nobody
     trust: Callable[[str], object] | None = None

@@ -386,12 +386,14 @@ def _turn_parked(session: LiveSession, run: TurnRun) -> None:
     """Make the session idle after its turn was parked. Not a checkpoint."""
     if session.active is run:
         session.active = None
+    session.tools.end_turn()
 
 
 def _turn_ended(session: LiveSession, parent: ParentTurn | None, run: TurnRun, result: TurnResult) -> None:
     """Make the session idle once the turn's end is visible, and start what is queued. Not a checkpoint."""
     if session.active is run:
         session.active = None
+    session.tools.end_turn()
     session.requests.counted = run.state.counted
     # The store may save the state of the session, so that opening it again reads fewer events.
     call_at_end("`save_state` of the store", session.engine.store.save_state, session.journal.state)

@@ -14,6 +14,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults
 from engine.config.instruction_config import Instructions
 from engine.config.mcp_config import McpConfig, McpOrigin, McpServer
+from engine.config.plugin_config import PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.core.arguments import structure
@@ -31,6 +32,7 @@ from engine.settings_file.tables import (
     InstructionsTable,
     McpTable,
     ModelTable,
+    PluginsTable,
     ProgramTable,
     SandboxTable,
     SkillsTable,
@@ -71,6 +73,7 @@ def build_config(merged: MergedConfig) -> Config:
             programs=_programs(reader),
             instructions=_instructions(reader),
             skills=reader.table(("skills",), SkillsTable).folders,
+            plugin_options=_plugin_options(reader),
             pass_env=reader.table(("environment",), EnvironmentTable).pass_env,
             chat=reader.table(("chat",), ChatConfig),
             keys=_keys(reader),
@@ -204,6 +207,14 @@ def _mcp(reader: _Reader) -> McpConfig:
     required = tuple(name for name in table.required if name in servers or name not in table.servers)
     return reader.made(
         ("mcp",), lambda: McpConfig(servers=servers, required=required, required_wait=table.required_wait)
+    )
+
+
+def _plugin_options(reader: _Reader) -> PluginOptions:
+    """Return what the user says about plugins. Raises `ConfigError`."""
+    table = reader.table(("plugins",), PluginsTable)
+    return PluginOptions(
+        disabled=table.disabled, override=table.override, isolated=table.isolated, settings=table.settings
     )
 
 

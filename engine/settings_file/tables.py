@@ -68,6 +68,20 @@ class InstructionsTable:
     sub_agents: bool = False
 
 
+# What a plugin's own table may hold.
+PluginValue = str | int | float | bool | tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PluginsTable:
+    """`[plugins]`."""
+
+    disabled: tuple[str, ...] = ()
+    override: tuple[str, ...] = ()
+    isolated: bool = False
+    settings: dict[str, dict[str, PluginValue]] = attrs.field(factory=dict[str, dict[str, PluginValue]])
+
+
 @attrs.frozen(kw_only=True)
 class SkillsTable:
     """`[skills]`."""

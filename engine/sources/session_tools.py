@@ -7,7 +7,7 @@ found with `tool_search`. What may be *called* is decided at each turn's start, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
@@ -16,10 +16,12 @@ import attrs
 import trio
 from trio.lowlevel import enable_ki_protection
 
+from engine.core.errors import ConfigError
 from engine.core.exception_groups import ErrorBoundary, describe
-from engine.core.foreign_calls import ForeignCall, call_foreign_now
+from engine.core.foreign_calls import ForeignCall, call_at_end, call_foreign_now
 from engine.core.messages import UserMessage
 from engine.sources.running_source import RunningSource, TaskStarter, start_sources
+from engine.tools.tool_source import TurnSource
 
 if TYPE_CHECKING:
     from engine.core.llm_types import ModelInfo, ToolSchema
@@ -87,6 +89,7 @@ class Epoch:
         summary: the id of the last summary in its history; empty: nothing was summarised.
         offered: the schemas of the foreign tools that requests list.
         listed: the names of those that they list in full.
+        overriding: the names of those that take the place of one of the session's own.
     """
 
     base: Registry
@@ -94,6 +97,7 @@ class Epoch:
     summary: str
     offered: tuple[ToolSchema, ...]
     listed: frozenset[str]
+    overriding: frozenset[str] = frozenset()
 
 
 @attrs.define(eq=False, repr=False)
@@ -112,6 +116,7 @@ class SessionTools:
     seen: dict[str, str] = attrs.field(factory=dict[str, str], init=False)
     _problems: dict[str, bool] = attrs.field(factory=dict[str, bool], init=False)
     is_ready: bool = attrs.field(default=False, init=False)
+    _has_search: bool = attrs.field(default=False, init=False)
     _search: tuple[Tool, Tool] | None = attrs.field(default=None, init=False)
     # The session's own tools, and the same with the two for searching.
     _base: tuple[Registry, Registry] | None = attrs.field(default=None, init=False)
@@ -128,7 +133,7 @@ class SessionTools:
     def start(self, sources: Iterable[ToolSource], start_task: TaskStarter) -> None:
         """Let the session's own sources work. Not a checkpoint. Raises `ConfigError` for a tool named like one of ours."""
         several = tuple(sources)
-        if several or self._shared:
+        if any(not isinstance(source, TurnSource) for source in (*several, *(one.source for one in self._shared))):
             self.with_search(self._session.own_registry)
         self.own = start_sources(several, start_task)
 
@@ -152,18 +157,31 @@ class SessionTools:
     def registry(self) -> Registry:
         """Return the tools of a turn that begins now. Not a checkpoint."""
         own = self._session.own_registry
-        if not self.sources:
+        if not self._may_bring_tools():
             return own
         foreign = self._collect(own)
         # Before the first turn's wait is over, nothing is decided for good.
-        if self.is_ready and (self._epoch is None or not self._is_current(self._epoch)):
-            self._epoch = self._begin_epoch(own, tuple(foreign.values()))
+        if self.is_ready and (self._epoch is None or not self._is_current(self._epoch, foreign)):
+            self._epoch = self._begin_epoch(own, foreign)
         last, base = self._last, self.with_search(own)
         offered = () if self._epoch is None else self._epoch.offered
         # The same object where nothing has changed: what was computed for a request is kept with it.
         if last is None or self._base is None or last.offered is not offered or last.foreign != foreign:
             self._last = last = base.with_foreign(foreign, offered)
         return last
+
+    def _may_bring_tools(self) -> bool:
+        """Return whether there are sources, or were, whose tools may be searched for. Not a checkpoint."""
+        if not self._has_search:
+            self._has_search = any(not self._is_empty(one) for one in self.sources)
+        return self._has_search
+
+    def _is_empty(self, running: RunningSource) -> bool:
+        source = running.source
+        if not isinstance(source, TurnSource):
+            return False
+        is_empty = source.is_empty
+        return all(self._ask(f"`is_empty` of {running.name}", lambda scope: (is_empty(scope),)))
 
     def with_search(self, own: Registry) -> Registry:
         """Return the session's own tools with those for searching. Not a checkpoint. Raises `ConfigError`."""
@@ -182,9 +200,9 @@ class SessionTools:
         Not a checkpoint.
         """
         name, server = tool.name, getattr(tool, "server", None)
-        if not self.sources or server is None:
+        if not self._may_bring_tools() or server is None:
             own = self._session.own_registry
-            now = (self.with_search(own) if self.sources else own).get(name)
+            now = (self.with_search(own) if self._may_bring_tools() else own).get(name)
             if now is tool:
                 return None
             what = f"There is no tool {name} any more" if now is None else f"{name} has changed since you saw it"
@@ -212,17 +230,32 @@ class SessionTools:
         )
 
     async def ready(self) -> None:
-        """Wait for what the sources hold the first turn for. A checkpoint in the first turn, if there are sources.
+        """Wait for what the sources hold the first turn for, and let them look for changes. A checkpoint if one of them is.
 
         If cancelled, the next turn waits again.
         """
-        if self.is_ready or not self.sources:
-            return
-        with trio.move_on_after(READY_SECONDS):
-            async with trio.open_nursery() as nursery:
-                for source in self.sources:
-                    nursery.start_soon(self._wait_for, source, name=f"readiness of {source.name}")
-        self.is_ready = True
+        if not self.is_ready and self.sources:
+            with trio.move_on_after(READY_SECONDS):
+                async with trio.open_nursery() as nursery:
+                    for source in self.sources:
+                        nursery.start_soon(self._wait_for, source, name=f"readiness of {source.name}")
+            self.is_ready = True
+        for source in self.sources:
+            if isinstance(source.source, TurnSource) and not source.problem:
+                await self._begin_turn(source, source.source)
+
+    async def _begin_turn(self, running: RunningSource, source: TurnSource) -> None:
+        """Let a source look for changes. A checkpoint if it is one. Raises nothing ordinary."""
+        with trio.move_on_after(READY_SECONDS), ErrorBoundary() as boundary:  # noqa: ASYNC912  # the source decides
+            await ForeignCall(f"`begin_turn` of {running.name}", partial(source.begin_turn, self._session.source_scope))
+        if boundary.error is not None:
+            self._note(f"{running.name}: {describe(boundary.error)}")
+
+    def end_turn(self) -> None:
+        """Note that the turn is over. Not a checkpoint."""
+        for running in self.sources:
+            if isinstance(running.source, TurnSource):
+                call_at_end(f"`end_turn` of {running.name}", running.source.end_turn, self._session.source_scope)
 
     async def _wait_for(self, source: RunningSource) -> None:
         with ErrorBoundary() as boundary:
@@ -260,17 +293,18 @@ class SessionTools:
 
     # -- what requests list -------------------------------------------------------------------------
 
-    def _is_current(self, epoch: Epoch) -> bool:
+    def _is_current(self, epoch: Epoch, foreign: Mapping[str, ForeignTool]) -> bool:
         session = self._session
         return (
             epoch.base is session.own_registry
+            and epoch.overriding == _overriding(foreign)
             and epoch.model == session.model.name
             and epoch.summary == _last_summary(session.transcript)
         )
 
-    def _begin_epoch(self, base: Registry, tools: Sequence[ForeignTool]) -> Epoch:
+    def _begin_epoch(self, base: Registry, foreign: Mapping[str, ForeignTool]) -> Epoch:
         """Decide which foreign tools requests list, in full or deferred. Not a checkpoint."""
-        session = self._session
+        session, tools = self._session, tuple(foreign.values())
         for name in _revealed(session.transcript):
             self.seen.setdefault(name, "")
         is_small = self._fit(tools)
@@ -286,6 +320,7 @@ class SessionTools:
             summary=_last_summary(session.transcript),
             offered=tuple(attrs.evolve(tool.schema, deferred=tool.name not in listed) for tool in shown),
             listed=frozenset(listed),
+            overriding=_overriding(foreign),
         )
 
     def _fit(self, tools: Sequence[ForeignTool]) -> bool:
@@ -319,7 +354,11 @@ class SessionTools:
         """Return the foreign tools as they are now, by name; where a name is taken, under another one."""
         tools: dict[str, ForeignTool] = {}
         for tool in self._offers():
-            named = tool if base.get(tool.name) is None else tool.renamed()
+            try:
+                named = tool if tool.overrides or base.get(tool.name) is None else tool.renamed()
+            except ConfigError as error:
+                self._note(str(error))
+                continue
             if self._session.has_tool(named) and tools.setdefault(named.name, named) is not named:
                 self._note(f"{named.own_name} of {named.server} is left out: another tool is called {named.name}, too")
         return dict(sorted(tools.items()))
@@ -345,6 +384,10 @@ class SessionTools:
 
     def _note(self, text: str) -> None:
         self._problems.setdefault(text, False)
+
+
+def _overriding(foreign: Mapping[str, ForeignTool]) -> frozenset[str]:
+    return frozenset(name for name, tool in foreign.items() if tool.overrides)
 
 
 def _last_summary(transcript: Transcript) -> str:

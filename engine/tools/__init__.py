@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from engine.tools.tool_context import ToolContext as ToolContext
     from engine.tools.tool_source import SourceScope as SourceScope
     from engine.tools.tool_source import ToolSource as ToolSource
+    from engine.tools.tool_source import TurnSource as TurnSource
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
@@ -52,6 +53,6 @@ else:
             "engine.tools.foreign": "JsonArguments foreign_tool",
             "engine.tools.tool": "Tool ToolOptions",
             "engine.tools.tool_context": "ToolContext",
-            "engine.tools.tool_source": "SourceScope ToolSource",
+            "engine.tools.tool_source": "SourceScope ToolSource TurnSource",
         },
     )

@@ -57,6 +57,7 @@ class ForeignTool(Tool):
         is_eager: it is offered in full also where most foreign tools have to be searched for.
         version: changes with everything that the model or the user was told about it.
         words: what it can be found by.
+        overrides: it takes the place of the host's tool of its name, if there is one.
     """
 
     server: str
@@ -66,6 +67,7 @@ class ForeignTool(Tool):
     is_eager: bool
     version: str
     words: WordCounts
+    overrides: bool = False
 
     @property
     def schema(self) -> ToolSchema:
@@ -80,7 +82,10 @@ class ForeignTool(Tool):
         return Parsed(cast("attrs.AttrsInstance", JsonArguments(value, text)), text, mended)
 
     def renamed(self) -> ForeignTool:
-        """Return the tool with the name that it has where the host has a tool of that name."""
+        """Return the tool with the name that it has where the host has a tool of that name.
+
+        Raises `ConfigError` if it is to be left out then.
+        """
         return attrs.evolve(self, name=foreign_name(self.server, self.own_name, is_taken=True))
 
 
@@ -124,7 +129,7 @@ def foreign_tool(
     right = foreign_right(kind, server, name)
     if not server or not name:
         raise ConfigError("a foreign tool needs the name of its server and its own")
-    claim = "; its server says that it changes nothing" if claims_read_only else ""
+    claim = "; it says of itself that it changes nothing" if claims_read_only else ""
 
     def need(arguments: object, _: ToolContext) -> Need:
         detail = cast("JsonArguments", arguments).text[:_SHOWN_ARGUMENTS_CHARS]

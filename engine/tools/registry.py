@@ -159,8 +159,12 @@ class Registry:
         return Registry.of([*self._tools.values(), *tools])
 
     def with_foreign(self, foreign: Mapping[str, ForeignTool], offered: tuple[ToolSchema, ...]) -> Registry:
-        """Return the registry of a turn that has *foreign* tools as well."""
-        return Registry(self._tools, foreign, offered)
+        """Return the registry of a turn that has *foreign* tools as well, also in place of some of its own."""
+        overriding = {name for name, tool in foreign.items() if tool.overrides}
+        own = (
+            {name: tool for name, tool in self._tools.items() if name not in overriding} if overriding else self._tools
+        )
+        return Registry(own, foreign, offered)
 
     @property
     def protected(self) -> frozenset[str]:

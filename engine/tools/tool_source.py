@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import attrs
 
@@ -70,4 +70,27 @@ class ToolSource(Protocol):
 
         Asked at the start of each turn; each text is shown once in a session.
         """
+        ...
+
+
+@runtime_checkable
+class TurnSource(ToolSource, Protocol):
+    """A source that looks for changes at the start of each turn, and whose tools stay the same until the turn is over."""
+
+    def is_empty(self, scope: SourceScope) -> bool:
+        """Return whether it has no tools: then the requests of the session are those without it. Not a checkpoint, and quick.
+
+        Once it has had some in a session, that is not asked any more.
+        """
+        ...
+
+    async def begin_turn(self, scope: SourceScope) -> None:
+        """Look for changes: what `tools` returns for this session from now on stays until `end_turn`.
+
+        Cancelled with the turn, and after 30 seconds at the latest. What it raises is reported, and the turn continues.
+        """
+        ...
+
+    def end_turn(self, scope: SourceScope) -> None:
+        """Note that the turn is over. Not a checkpoint. Called for each turn, also for one that never began or was parked."""
         ...

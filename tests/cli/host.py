@@ -48,7 +48,7 @@ def scenario(words: list[str]) -> Answers:
                 [*text("I'll run it."), *call("bash", {"command": argument}, id="c1"), *done("calls", usage=USAGE)],
                 end,
             ]
-        case "chat" | "tree" | "job" | "ask" | "delegate" | "skill" | "remember" | "long" | "picture":
+        case "chat" | "tree" | "call" | "job" | "ask" | "delegate" | "skill" | "remember" | "long" | "picture":
             return [*_OF_SEVERAL_STEPS[name](argument), end]
         case "write" | "rewrite":
             content = {"path": "a.txt", "content": "one\nTWO\n"}
@@ -116,6 +116,15 @@ def _skill(name: str) -> Answers:
     ]
 
 
+def _call(argument: str) -> Answers:
+    """A call of a tool with arguments as JSON; the answer is its result."""
+    name, _, arguments = argument.partition(" ")
+    return [
+        [*call(name, json.loads(arguments), id="c1"), *done("calls", usage=USAGE)],
+        lambda request: [*text(_told(request)), *done(usage=USAGE)],
+    ]
+
+
 def _remember(_: str) -> Answers:
     """One answer after the other tells what the user has said so far."""
     return [lambda request: [*text(_heard(request)), *done(usage=USAGE)]] * 5
@@ -167,6 +176,7 @@ _OF_SEVERAL_STEPS: dict[str, Callable[[str], Answers]] = {
     "ask": _probe,
     "delegate": _delegate,
     "skill": _skill,
+    "call": _call,
     "remember": _remember,
     "long": _long,
     "picture": _picture,

@@ -159,7 +159,7 @@ async def test_each_foreign_call_asks() -> None:
         events = await run(await eng.create_session())
     [asked] = [event for event in events if isinstance(event, PermissionAsked)]
     assert (asked.permission, asked.tool) == ("mcp:fake/look", "fake_look")
-    assert "its server says that it changes nothing" in asked.detail
+    assert "it says of itself that it changes nothing" in asked.detail
     assert results(events)[0][0] == "denied"
 
 

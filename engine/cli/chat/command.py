@@ -21,11 +21,13 @@ from engine.cli.flags.permission_flags import PermissionChoice, permission_choic
 from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.folder_settings import FolderSettings
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
+from engine.cli.plugin_code import package_hooks
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import check_output, run_command
 from engine.cli.terminal.signals import termination_signals
+from engine.cli.terminal.standard_streams import standard_output
 from engine.core.errors import ConfigError, EngineError
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
@@ -115,7 +117,7 @@ def _check_terminal(options: ChatOptions) -> None:
     """Raise `ConfigError` without a terminal to talk in, `OutputClosed` without any output."""
     check_output()
     if not options.is_accessible and not all(
-        stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)
+        stream is not None and stream.isatty() for stream in (sys.stdin, standard_output())
     ):
         raise ConfigError("engine chat needs a terminal\nNext: engine chat --accessible")
 
@@ -169,7 +171,11 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     permissions=PermissionOptions(approver=options.folders.policy),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
-                    ports=Ports(sources=tool_sources(choice.model.config), configure=options.folders.setup),
+                    ports=Ports(
+                        sources=tool_sources(choice.model.config, trusts=options.permissions.trusts),
+                        configure=options.folders.setup,
+                    ),
+                    hooks=package_hooks(choice.model.config),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
                     ),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -29,6 +28,7 @@ from engine.cli.chat.user_shell import UserShell
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
+from engine.cli.terminal.standard_streams import standard_output
 from engine.cli.terminal.terminal_text import ASCII, symbols_for
 from engine.cli.text.styled_text import Style
 from engine.cli.text.themes import THEMES
@@ -74,7 +74,7 @@ class ChatSource:
 def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourChoice) -> ChatDriver:
     """Return a driver for a chat on *terminal*; None: in lines."""
     is_accessible = terminal is None
-    output = Output.to(sys.stdout, "never" if is_accessible else colour)
+    output = Output.to(standard_output(), "never" if is_accessible else colour)
     symbols = ASCII if is_accessible else symbols_for(output.encoding)
     # The keys of a server are not here.
     env: Mapping[str, str] = {} if source.is_remote else os.environ

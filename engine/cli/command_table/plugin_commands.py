@@ -16,15 +16,16 @@ _SAMPLE: Final = "shop"
 PLUGINS: Final = CommandSpec(
     name="plugins",
     help=summary("plugins"),
-    description="List plugins, add, update and remove them. A plugin is a folder with skills, commands, agents, MCP servers "
-    "and hooks. It is copied, and used only as long as its files are those that you have added.",
+    description="List plugins, add, update and remove them. A plugin that is added is a folder with skills, commands, agents, MCP "
+    "servers and hooks. It is copied, and used only as long as its files are those that you have added. Packages with an entry "
+    "point `engine.plugins` and tool files are plugins, too; the list shows them.",
     default="list",
     subcommands=(
         CommandSpec(
             name="plugins list",
             help="list the plugins, and why others were not loaded",
             description="List the plugins with what they have, what of them can't be used here, and why others were not loaded. "
-            "Nothing is started.",
+            "Packages and tool files are loaded for it.",
             run="engine.cli.plugins.manage_plugins:list_main",
             groups=(FlagGroup("flags", (JSON,)),),
             exit_codes=_CODES,
@@ -88,6 +89,18 @@ PLUGINS: Final = CommandSpec(
             exit_codes=_CODES,
             sample=_SAMPLE,
             examples=(("plugins remove shop", "remove it"),),
+        ),
+        CommandSpec(
+            name="plugins approve",
+            help="show a tool file, and approve its content",
+            description="Show a tool file of a project, or what has changed in it, ask, and approve it with this content. It is "
+            "used only as long as it has that content and the project is trusted.",
+            run="engine.cli.plugins.manage_plugins:approve_main",
+            arguments=(Argument(name="file", help="the tool file"),),
+            groups=(FlagGroup("flags", (_YES,)),),
+            exit_codes=_CODES,
+            sample=".engine/tools/shop.py",
+            examples=(("plugins approve .engine/tools/shop.py", "approve it as it is now"),),
         ),
     ),
 )

@@ -209,7 +209,7 @@ _engine_command() {
         flags=(--http --port --cwd --root --store --question-timeout --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)
         ;;
     "plugins")
-        subcommands=(list add update remove)
+        subcommands=(list add update remove approve)
         flags=(--json --help)
         ;;
     "plugins list")
@@ -223,6 +223,9 @@ _engine_command() {
         ;;
     "plugins remove")
         flags=(--help)
+        ;;
+    "plugins approve")
+        flags=(--yes --help)
         ;;
     "agents")
         flags=(--cwd --trust --config --profile-file --set --json --help)
@@ -404,6 +407,7 @@ _engine_argument() {
     "plugins update 0") action='' ;;
     "plugins update 1") action='' ;;
     "plugins remove 0") action='' ;;
+    "plugins approve 0") action='' ;;
     "agents 0") action='words agents build plan general explore' ;;
     "permissions explain 0") action='' ;;
     "permissions explain 1") action=file ;;

@@ -187,7 +187,7 @@ _engine_command() {
         flags=('--http:serve the agents of this machine over HTTP instead' '--port:listen at this port' '--cwd:work in this directory' '--root:work only in this folder and below it' '--store:keep sessions in this file or database' '--question-timeout:deny what the user does not answer for so long' '--profile:choose what is allowed where no rule decides' '--yes:approve all that no rule denies or asks about' '--rule:add a rule, such as '"'"'deny bash git push *'"'"'' '--trust:trust the project: its rules, agents and commands' '--add-dir:work in this directory as well as in the project' '--unattended:choose what happens where no user can be asked' '--sandbox:choose what confines commands' '--network:let commands in the sandbox use the network' '--model:use this model: host/model, or local:FILE' '--fallback:switch to this model when the first one fails for good' '--agent:use this agent' '--effort:set the reasoning effort' '--temperature:set the sampling temperature, 0 to 2' '--max-output:limit one answer to N tokens' '--cache:set the lifetime of the prompt cache' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--help:show all about this command')
         ;;
     ("plugins")
-        subcommands=('list:list the plugins, and why others were not loaded' 'add:show what a plugin has, and add it' 'update:show what has changed in a plugin, and update it' 'remove:delete a plugin and its files')
+        subcommands=('list:list the plugins, and why others were not loaded' 'add:show what a plugin has, and add it' 'update:show what has changed in a plugin, and update it' 'remove:delete a plugin and its files' 'approve:show a tool file, and approve its content')
         flags=('--json:print JSON instead of text' '--help:show all about this command')
         ;;
     ("plugins list")
@@ -201,6 +201,9 @@ _engine_command() {
         ;;
     ("plugins remove")
         flags=('--help:show all about this command')
+        ;;
+    ("plugins approve")
+        flags=('--yes:approve without asking' '--help:show all about this command')
         ;;
     ("agents")
         flags=('--cwd:work in this directory' '--trust:include the project'"'"'s agents, as if it were trusted' '--config:read this configuration file' '--profile-file:read profiles/NAME.toml in the configuration folder' '--set:set a key of the configuration for this run' '--json:print JSON instead of text' '--help:show all about this command')
@@ -382,6 +385,7 @@ _engine_argument() {
     ("plugins update 0") action='' ;;
     ("plugins update 1") action='' ;;
     ("plugins remove 0") action='' ;;
+    ("plugins approve 0") action='' ;;
     ("agents 0") action='words agents build plan general explore' ;;
     ("permissions explain 0") action='' ;;
     ("permissions explain 1") action=file ;;

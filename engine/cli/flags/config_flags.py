@@ -22,6 +22,7 @@ from engine.settings_file.project_config import report_ignored
 from engine.settings_file.variables import unknown_variables
 
 if TYPE_CHECKING:
+    from engine.plugins.installed import LoadedPlugin
     from engine.plugins.plugin_bundle import Bundle
 
 # The list of plugins, in the folder of the user's state.
@@ -53,7 +54,16 @@ def load_user_config(args: argparse.Namespace, report: Callable[[str], None] = p
 
 
 def loaded_bundles() -> Sequence[Bundle]:
-    """Return the user's plugins. It blocks. Each that can't be used is one line on standard error, once."""
+    """Return the user's plugins that are data. It blocks. Each that can't be used is one line on standard error, once."""
+    return [one.bundle for one in _added_plugins() if one.bundle is not None]
+
+
+def refused_bundles() -> Sequence[str]:
+    """Return why plugins that are data were not loaded. It blocks."""
+    return [_refusal(one) for one in _added_plugins() if one.bundle is None]
+
+
+def _added_plugins() -> Sequence[LoadedPlugin]:
     # Imported here: most users have no plugins.
     from platformdirs import user_state_path
 
@@ -69,17 +79,18 @@ def loaded_bundles() -> Sequence[Bundle]:
 
 
 @functools.lru_cache(maxsize=1)
-def _load_once(_path: Path, _changed: int) -> Sequence[Bundle]:
+def _load_once(_path: Path, _changed: int) -> Sequence[LoadedPlugin]:
     from engine.plugins.installed import InstalledPlugins
 
-    bundles: list[Bundle] = []
-    for one in InstalledPlugins.of_user().load():
+    loaded = InstalledPlugins.of_user().load()
+    for one in loaded:
         if one.bundle is None:
-            problem = escape_control_chars(one.problem)
-            print_error(f"the plugin {one.record.name} was not loaded: {problem}\nNext: engine plugins")
-        else:
-            bundles.append(one.bundle)
-    return bundles
+            print_error(f"{escape_control_chars(_refusal(one))}\nNext: engine plugins")
+    return loaded
+
+
+def _refusal(one: LoadedPlugin) -> str:
+    return f"the plugin {one.record.name} was not loaded: {one.problem}"
 
 
 def config_warnings(loaded: LoadedConfig) -> list[str]:

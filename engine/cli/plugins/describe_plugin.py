@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 from engine.agents.discovery import AgentFolder, load_agents
-from engine.config.plugin_config import Plugin
+from engine.config.plugin_config import PluginFolders
 from engine.plugins.launchers import unpinned
 from engine.plugins.plugin_bundle import Bundle
 from engine.prompt.commands import find_commands
@@ -18,24 +18,33 @@ from engine.prompt.skills import SkillFolder, find_skills
 def describe_plugin(bundle: Bundle) -> list[str]:
     """Return what a plugin has: what runs by itself first."""
     # Where the copy is differs with each version, and says nothing.
-    lines = (*_hooks(bundle.hooks), *_servers(bundle.servers), *_texts(bundle.plugin))
+    lines = (*_hooks(bundle.hooks), *_servers(bundle.servers), *describe_folders(bundle.plugin))
     return [line.replace(bundle.plugin.folder, "PLUGIN") for line in lines]
 
 
 def warnings_about(bundle: Bundle) -> list[str]:
     """Return what a user should know: parts that are not used, and servers whose version is not fixed."""
     lines = [f"not used: {one}" for one in bundle.ignored]
-    plugin = bundle.plugin
-    skills = find_skills(_skill_folders(plugin))
-    commands = find_commands(plugin.commands, plugin=plugin)
-    agents = load_agents(_agent_folders(plugin))
-    for path, why in (*skills.problems, *commands.problems, *agents.problems_and_warnings):
-        lines.append(f"{path}: {why}")
+    lines += folder_warnings(bundle.plugin)
     for name, table in bundle.servers.items():
         package = unpinned(_command(table))
         if package:
             lines.append(f"MCP server {name} fetches {package} in whatever version there is: its code may change")
-    return [line.replace(f"{plugin.folder}/", "") for line in lines]
+    return [line.replace(f"{bundle.plugin.folder}/", "") for line in lines]
+
+
+def describe_folders(plugin: PluginFolders) -> list[str]:
+    """Return which skills, commands and agents a plugin has."""
+    return list(_texts(plugin))
+
+
+def folder_warnings(plugin: PluginFolders) -> list[str]:
+    """Return what is wrong with its skills, commands and agents."""
+    skills = find_skills(_skill_folders(plugin))
+    commands = find_commands(plugin.commands, plugin=plugin)
+    agents = load_agents(_agent_folders(plugin))
+    problems = (*skills.problems, *commands.problems, *agents.problems_and_warnings)
+    return [f"{path}: {why}" for path, why in problems]
 
 
 def _hooks(hooks: Mapping[str, object]) -> Iterator[str]:
@@ -65,7 +74,7 @@ def _command(table: object) -> list[str]:
     return [str(values["command"]), *cast("Sequence[str]", values.get("args") or ())] if "command" in values else []
 
 
-def _texts(plugin: Plugin) -> Iterator[str]:
+def _texts(plugin: PluginFolders) -> Iterator[str]:
     for skill in find_skills(_skill_folders(plugin)).available:
         yield f"skill {skill.name}: {skill.description}"
     for command in find_commands(plugin.commands, plugin=plugin).available:
@@ -74,9 +83,9 @@ def _texts(plugin: Plugin) -> Iterator[str]:
         yield f"agent {agent.name}: {agent.config.description or '(no description)'}"
 
 
-def _skill_folders(plugin: Plugin) -> list[SkillFolder]:
+def _skill_folders(plugin: PluginFolders) -> list[SkillFolder]:
     return [SkillFolder(folder, plugin=plugin.name) for folder in plugin.skills]
 
 
-def _agent_folders(plugin: Plugin) -> list[AgentFolder]:
+def _agent_folders(plugin: PluginFolders) -> list[AgentFolder]:
     return [AgentFolder(folder=Path(one), within=Path(plugin.folder), plugin=plugin.name) for one in plugin.agents]

@@ -1,25 +1,24 @@
-"""`engine plugins list, add, update, remove`. Nothing of a plugin is started here."""
+"""`engine plugins list, add, update, remove, approve`. Only `list` runs code of plugins."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
 
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.plugins.confirm import confirm
 from engine.cli.plugins.describe_plugin import describe_plugin, warnings_about
 from engine.cli.plugins.fetch_source import Source, fetched, is_commit, parse_source
 from engine.cli.terminal.exit_codes import FAILED, run_command
-from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.standard_streams import print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError, StoreError
-from engine.plugins.installed import InstalledPlugins, LoadedPlugin, PluginRecord
+from engine.plugins.installed import InstalledPlugins, PluginRecord
 from engine.plugins.plugin_bundle import Bundle, read_bundle
 from engine.plugins.plugin_files import hash_files
 
@@ -44,6 +43,11 @@ def remove_main(arguments: list[str]) -> int:
     return _run("remove", arguments, _remove)
 
 
+def approve_main(arguments: list[str]) -> int:
+    """Run `approve`; return the exit code."""
+    return _run("approve", arguments, _approve)
+
+
 def _run(name: str, arguments: Sequence[str], work: Callable[[argparse.Namespace], int]) -> int:
     def run() -> int:
         args = parse_arguments(f"plugins {name}", arguments)
@@ -56,29 +60,16 @@ def _run(name: str, arguments: Sequence[str], work: Callable[[argparse.Namespace
 
 
 def _list(args: argparse.Namespace) -> int:
-    loaded = InstalledPlugins.of_user().load()
-    if args.json:
-        return print_text(json.dumps([_facts(one) for one in loaded], indent=2, ensure_ascii=False) + "\n")
-    if not loaded:
-        return print_text("No plugins are added.\nNext: engine plugins add DIR\n")
-    return print_text("\n".join(_block(one) for one in loaded))
+    # Imported here: it brings all that plugins may have.
+    from engine.cli.plugins.list_plugins import print_plugins
+
+    return print_plugins(is_json=args.json)
 
 
-def _facts(one: LoadedPlugin) -> dict[str, object]:
-    facts: dict[str, object] = {**attrs.asdict(one.record), "loaded": one.bundle is not None, "problem": one.problem}
-    if one.bundle is not None:
-        facts |= {"version": one.bundle.version, "description": one.bundle.description}
-        facts |= {"has": describe_plugin(one.bundle), "warnings": warnings_about(one.bundle)}
-    return facts
+def _approve(args: argparse.Namespace) -> int:
+    from engine.cli.plugins.approve_file import approve_file
 
-
-def _block(one: LoadedPlugin) -> str:
-    record = one.record
-    origin = f"{record.source}@{record.commit[:12]}" if record.commit else record.source
-    if one.bundle is None:
-        return _lines(f"{record.name}, from {origin}", [f"not loaded: {one.problem}"])
-    version = f" {one.bundle.version}" if one.bundle.version else ""
-    return _lines(f"{record.name}{version}, from {origin}", [*describe_plugin(one.bundle), *_warnings(one.bundle)])
+    return approve_file(args)
 
 
 def _warnings(bundle: Bundle) -> list[str]:
@@ -168,7 +159,7 @@ def _take(
         bundle = read_bundle(plugins.folder / tree)
         bundle = attrs.evolve(bundle, ignored=(*bundle.ignored, *(f"the link {link}" for link in links)))
         question = review(bundle)
-        if question and not _confirm(question, yes=yes):
+        if question and not confirm("plugins", question, yes=yes):
             return None
         plugins.put(attrs.evolve(record, name=bundle.plugin.name, tree=tree))
         is_taken = True
@@ -194,15 +185,3 @@ def _require(plugins: InstalledPlugins, name: str) -> PluginRecord:
 
 def _lines(heading: str, lines: Sequence[str]) -> str:
     return "".join(f"{escape_control_chars(line)}\n" for line in [heading, *(f"  {line}" for line in lines)])
-
-
-def _confirm(question: str, *, yes: bool) -> bool:
-    """Ask the user; without a terminal, it is a no. It blocks."""
-    if yes:
-        return True
-    if not sys.stdin.isatty():
-        print_error("engine plugins: no terminal to ask for confirmation\nNext: add --yes")
-        return False
-    sys.stderr.write(f"{escape_control_chars(question)} [y/N] ")
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in {"y", "yes"}

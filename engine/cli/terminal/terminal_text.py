@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 import unicodedata
 from collections.abc import Sequence
@@ -11,6 +10,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.terminal.standard_streams import standard_output
 from engine.export.sanitize import UNSAFE_RANGES
 
 _PIPE_WIDTH: Final = 100
@@ -125,7 +125,8 @@ def clock_minute(moment: float) -> str:
 
 def stdout_width() -> int:
     """Return how many characters a line on standard output may have."""
-    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    output = standard_output()
+    is_terminal = output is not None and output.isatty()
     return shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns if is_terminal else _PIPE_WIDTH
 
 

@@ -10,6 +10,7 @@ import attrs
 
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
+from engine.cli.terminal.standard_streams import standard_output
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.cli.turn.record_types import InitRecord, OutputMode, RunResult
 from engine.cli.turn.run_record import record_text
@@ -43,8 +44,8 @@ class RunOutput:
         cls, mode: OutputMode, *, stream: bool = False, colour: ColourChoice = "auto", is_value: bool = False
     ) -> RunOutput:
         """Return the streams of this process; with *stream*, a pipe gets the text as it comes, too."""
-        answer = Output.to(sys.stdout, colour)
-        shares = mode == "text" and _is_same_terminal(sys.stdout, sys.stderr)
+        answer = Output.to(standard_output(), colour)
+        shares = mode == "text" and _is_same_terminal(standard_output(), sys.stderr)
         # A person at a terminal reads along. Of a value, a part is of no use, and a retry may replace it.
         is_streaming = not is_value and (stream or answer.is_terminal)
         return cls(mode, answer, answer if shares else Output.to(sys.stderr, colour), is_streaming, is_value)
