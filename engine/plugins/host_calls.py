@@ -31,6 +31,7 @@ class HostCall:
     show: Callable[[str], None]
     spills: None = None
     edit_reviewer: None = None
+    editor: None = None
 
     @property
     def jobs(self) -> NoReturn:

@@ -85,6 +85,7 @@ def plugin_tool(plugin: str, own: Tool, override: Collection[str] = ()) -> Plugi
         timeout=TIMEOUT if own.timeout is None else own.timeout,
         grace=min(own.grace, MOST_GRACE),
     )
+
     def safe(arguments: object) -> bool:
         return own.safe(cast("PluginArguments", arguments).parsed)
 

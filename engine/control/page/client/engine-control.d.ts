@@ -124,7 +124,7 @@ export interface Attachment {
   name?: string;
 }
 
-/** A question that somebody looks at. */
+/** A question that a user is looking at. */
 export interface AttendParams {
   /** the question. */
   request_id: string;
@@ -2172,7 +2172,7 @@ export interface Settlement {
   text: string;
   /** why it was aborted. */
   reason: "cancelled" | "timeout" | "not_executed" | "interrupted_by_crash" | null;
-  /** it did not stop in time, or lost what worked for it: nobody can tell which side effects it has. */
+  /** it did not stop in time, or lost its process: its side effects are unknown. */
   outcome_unknown: boolean;
   /** shown to the model with the text. */
   images: ImagePart[];
