@@ -1,6 +1,7 @@
 """A model's host for the figure `chat`: `python -m benchmarks.chat_host` prints its address and serves until it is ended.
 
-A prompt `lines 1000` is answered by so many numbered lines at once, `deltas 1500` by so many pieces, 500 in a second.
+A prompt `lines 1000` is answered by so many numbered lines at once, `deltas 1500` by so many pieces, 500 in a second,
+and everything else by a short text: the request for a summary.
 """
 
 from __future__ import annotations
@@ -21,14 +22,18 @@ _DELTAS_IN_A_SECOND: Final = 500
 def respond(request: ReceivedRequest) -> Answer:
     """Answer the newest prompt."""
     messages = cast("list[dict[str, Any]]", request.json["messages"])
-    kind, count = _words(messages[-1]["content"])
-    return [*_lines(count), *done()] if kind == "lines" else [*spread(_deltas(count), 1 / _DELTAS_IN_A_SECOND), *done()]
+    match _words(messages[-1]["content"]):
+        case ["lines", count, *_]:
+            return [*_lines(int(count)), *done()]
+        case ["deltas", count, *_]:
+            return [*spread(_deltas(int(count)), 1 / _DELTAS_IN_A_SECOND), *done()]
+        case _:  # a summary is requested: the window is full
+            return [*_lines(20), *done()]
 
 
-def _words(content: str | list[dict[str, Any]]) -> tuple[str, int]:
+def _words(content: str | list[dict[str, Any]]) -> list[str]:
     texts = [content] if isinstance(content, str) else [str(part.get("text", "")) for part in content]
-    kind, count = next(text for text in texts if text.startswith(("lines", "deltas"))).split()[:2]
-    return kind, int(count)
+    return next((text for text in texts if text.startswith(("lines", "deltas"))), "").split()
 
 
 def _lines(count: int) -> list[StreamEvent]:

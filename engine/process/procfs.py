@@ -75,6 +75,12 @@ def is_alive(process: ProcessId) -> bool:
     return entry is not None and entry.is_alive and entry.start_time == process.start_time
 
 
+def is_stopped(pid: int) -> bool:
+    """Tell whether a process was stopped by a signal, as by Ctrl-Z; one that is gone was not."""
+    text = _read(f"{_PROC}/{pid}/stat", 4_096)
+    return bool(text) and _fields(text)[0] == b"T"
+
+
 def identify(pid: int) -> ProcessId:
     """Return the identity of a child that was not reaped yet. Its start time is 0 if that is unknown."""
     with contextlib.suppress(OSError):

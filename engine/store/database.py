@@ -27,6 +27,7 @@ from engine.store.event_sink import invalid_id_reason
 from engine.store.heartbeat import Heartbeat
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
+from engine.store.open_work import OpenWork
 from engine.store.store_protocols import StoreHealth
 from engine.store.table_queries import TableQueries
 from engine.store.write_commands import (
@@ -99,6 +100,9 @@ class DatabaseStore(TableQueries):
     _saved_states: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _last_ticket: int = attrs.field(default=0, init=False)
     _last_renewal: int = attrs.field(default=0, init=False)
+    _work: OpenWork = attrs.field(factory=OpenWork, init=False)
+    # Ends the renewing of leases; None: they are renewed.
+    _idling: WriteCommand | None = attrs.field(default=None, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -114,6 +118,10 @@ class DatabaseStore(TableQueries):
     @abstractmethod
     def _close_readers(self) -> None:
         """Start closing everything but the writer. Not a checkpoint."""
+
+    def _idle_leases(self) -> WriteCommand | None:
+        """Return what makes the leases last without being renewed; None: nothing can. Not a checkpoint."""
+        return None
 
     @abstractmethod
     def _next_change(self, session_id: SessionId) -> trio.Event:
@@ -132,7 +140,8 @@ class DatabaseStore(TableQueries):
         refused = self._sink.refused.get(event.session_id)
         if refused is not None:
             raise StoreError(f"nothing more of session {event.session_id} is written: {refused}") from refused
-        self._heartbeat.start()
+        self._work.note(event)
+        self._renew_from_now_on()
         ticket = self._last_ticket = self._writer.put(event)
         puts = self._session_writes.get(event.session_id)
         if puts is None:
@@ -240,8 +249,8 @@ class DatabaseStore(TableQueries):
         _check_id(session_id)
         order = ClaimSession(session_id)
         was_held = session_id in self._claimed
-        self._heartbeat.start()
         try:
+            self._renew_from_now_on()
             await self._run_commands([order])
             if order.error is not None:
                 raise order.error
@@ -250,12 +259,14 @@ class DatabaseStore(TableQueries):
                 self.release(session_id)
             raise
         self._claimed.add(session_id)
+        self._heartbeat.start()  # it may have paused, since nothing was claimed
         self._session_writes.pop(session_id, None)
 
     @enable_ki_protection
     def release(self, session_id: SessionId) -> None:
         """See `Leasing`. Never blocks, not a checkpoint."""
         self._claimed.discard(session_id)
+        self._work.forget(session_id)
         puts = self._session_writes.get(session_id)
         if puts is not None:
             puts.forget(self._writer.durable)
@@ -275,11 +286,27 @@ class DatabaseStore(TableQueries):
 
     def renew_leases(self) -> None:
         """Renew the leases; retry what could not be written. Not a checkpoint. See `Heartbeat`."""
-        if (self._claimed or self._sink.unwritten) and self._last_renewal <= self._writer.durable:
-            try:
-                self._last_renewal = self._enqueue(RenewLeases())
-            except StoreError:
-                self._heartbeat.stop()
+        if self._last_renewal > self._writer.durable:
+            return
+        has_work = bool(self._sink.unwritten) or not self._work.is_none()
+        is_idle = not self._claimed or (self._idling is not None and self._idling.is_done)
+        if is_idle and not has_work:
+            # Until the next event: no thread runs, and nothing wakes this process.
+            self._heartbeat.pause()
+            return
+        self._idling = None if has_work else self._idle_leases()
+        try:
+            self._last_renewal = self._enqueue(self._idling or RenewLeases())
+        except StoreError:
+            self._heartbeat.stop()
+
+    def _renew_from_now_on(self) -> None:
+        """Renew the leases regularly: something happens. Not a checkpoint. Raises `StoreError`."""
+        if self._idling is not None:
+            # At once, before what happens: until then the leases do not hold against engines that can't see this process.
+            self._idling = None
+            self._last_renewal = self._enqueue(RenewLeases())
+        self._heartbeat.start()
 
     # -- watching, caching --------------------------------------------------------------
 

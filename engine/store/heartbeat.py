@@ -1,7 +1,7 @@
 """A thread that calls back into the trio thread every few seconds to renew the leases.
 
 It can't be a task, since a store has no nursery, nor the writer's thread, which waits for its queue. The thread is a
-daemon, and ends with its trio run or its target.
+daemon, and ends with its trio run or its target, and while nothing has to be renewed.
 """
 
 from __future__ import annotations
@@ -24,34 +24,46 @@ class HeartbeatTarget(Protocol):
 
 @attrs.define(eq=False)
 class Heartbeat:
-    """Calls its target every few seconds, once started."""
+    """Calls its target every few seconds, from each start until it is paused.
+
+    Attributes:
+        is_stopped: it will never call again.
+    """
 
     # A weak reference, so that a store that was never closed can be collected; then the thread ends.
     _target: weakref.ref[HeartbeatTarget]
     _seconds: float
-    _stopped: threading.Event = attrs.field(factory=threading.Event, init=False)
-    _is_started: bool = attrs.field(default=False, init=False)
+    # Ends the thread that runs; None: none does.
+    _end: threading.Event | None = attrs.field(default=None, init=False)
+    is_stopped: bool = attrs.field(default=False, init=False)
 
     def start(self) -> None:
-        """Start the thread, if not started yet. In the trio thread; not a checkpoint."""
-        if self._is_started:
+        """Start the thread, unless one runs. In the trio thread; not a checkpoint."""
+        if self._end is not None or self.is_stopped:
             return
-        self._is_started = True
         token = trio.lowlevel.current_trio_token()
-        thread = threading.Thread(target=self._run, args=(token,), name="engine store leases", daemon=True)
+        self._end = threading.Event()
+        thread = threading.Thread(target=self._run, args=(token, self._end), name="engine store leases", daemon=True)
         try:
             thread.start()
         except RuntimeError:
             # No thread is available: the leases will expire, and another engine can take a session. Writes are still
             # fenced.
-            self._stopped.set()
+            self.stop()
+
+    def pause(self) -> None:
+        """Stop calling until the next start. Not a checkpoint."""
+        if self._end is not None:
+            self._end.set()
+            self._end = None
 
     def stop(self) -> None:
-        """Stop calling. Not a checkpoint."""
-        self._stopped.set()
+        """Stop calling for good. Not a checkpoint."""
+        self.is_stopped = True
+        self.pause()
 
-    def _run(self, token: trio.lowlevel.TrioToken) -> None:
-        while not self._stopped.wait(self._seconds) and self._target() is not None:
+    def _run(self, token: trio.lowlevel.TrioToken, end: threading.Event) -> None:
+        while not end.wait(self._seconds) and self._target() is not None:
             try:
                 # Idempotent: while the event loop is blocked, calls do not pile up.
                 token.run_sync_soon(self._notify, idempotent=True)
@@ -60,5 +72,5 @@ class Heartbeat:
 
     def _notify(self) -> None:
         target = self._target()
-        if target is not None and not self._stopped.is_set():
+        if target is not None and self._end is not None:
             target.renew_leases()

@@ -1,13 +1,16 @@
 """Leases: which engine has which session open, as rows that the engine renews while it runs.
 
-    free ──claim, or the first event──► ours ──renew──► ours
-       ▲                                     │
-       └── released, or the engine died, or its last renewal is too old
+    free ──claim, or the first event──► ours ──renew──► ours ──nothing runs──► ours, idle
+       ▲                                     │  ▲                               │  │
+       │                                     │  └─────── the next event ────────┘  │
+       └── released, or the engine died, or its last renewal is too old            │
+       └── released, or the engine died, or is stopped ────────────────────────────┘
 
 The transaction that writes events checks the lease too, so an engine that lost its lease can
 write nothing more, even if it notices much later. An engine that was killed on this machine is
 recognised as dead at once, by its process number and start time; one on another machine,
-or in another container, only by the expired lease.
+or in another container, only by the expired lease. An idle lease has no time: it is held
+against engines that see its process, as long as that runs, and is free for all others.
 """
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ import attrs
 
 from engine.core.errors import SessionElsewhere
 from engine.core.ids import SessionId
-from engine.process.procfs import ProcessId, boot_id, identify, is_alive
+from engine.process.procfs import ProcessId, boot_id, identify, is_alive, is_stopped
 
 LEASE_SECONDS: Final = 60.0
 # Renewals per lease period, since some may be late.
 RENEWALS_PER_LEASE: Final = 4
+# In place of a time: nothing runs in the session, and its engine renews nothing.
+IDLE: Final = 0.0
 
 
 def _this_machine() -> str:
@@ -45,7 +50,7 @@ def _this_process() -> ProcessId:
 
 @attrs.frozen
 class Lease:
-    """The engine that has a session open, and until when, in seconds since the epoch."""
+    """The engine that has a session open, and until when, in seconds since the epoch; or `IDLE`."""
 
     owner: str
     machine: str
@@ -77,11 +82,14 @@ class Owner:
         """Return whether a live engine has the session open."""
         if lease.owner == self.id:
             return True
-        if lease.expires <= time.time():
-            return False
+        process = ProcessId(lease.pid, lease.started)
         # We can see only whether processes of this machine, boot and PID namespace are alive. Any other engine counts
         # as alive until its lease expires.
-        return not lease.machine or lease.machine != self.machine or is_alive(ProcessId(lease.pid, lease.started))
+        is_visible = bool(lease.machine) and lease.machine == self.machine
+        if lease.expires == IDLE:
+            # One that was stopped with Ctrl-Z does not hold its session for ever.
+            return is_visible and is_alive(process) and not is_stopped(process.pid)
+        return lease.expires > time.time() and (not is_visible or is_alive(process))
 
 
 def session_elsewhere(session_id: SessionId, lease: Lease) -> SessionElsewhere:

@@ -33,6 +33,7 @@ class LineDriver(ChatDriver):
         super().__init__(parts)
         self._input = lines
         self._notice = ""
+        self._changed = trio.Event()
 
     def start(self, nursery: trio.Nursery) -> None:
         """Start to read lines. Not a checkpoint."""
@@ -47,6 +48,7 @@ class LineDriver(ChatDriver):
 
     def note_change(self) -> None:
         """Print the last remark. Not a checkpoint."""
+        self._changed.set()
         before, self._notice = self._notice, self._machine.notice
         if self._notice and self._notice != before:
             self.print_lines([self._notice])
@@ -92,9 +94,16 @@ class LineDriver(ChatDriver):
 
     async def _report_progress(self) -> None:
         while True:
+            # While no turn runs, nothing wakes this process.
+            while self._machine.turn_id is None:
+                self._changed = trio.Event()
+                await self._changed.wait()
             await trio.sleep(_PROGRESS_SECONDS)
-            if self._machine.turn_id is not None and self._machine.questions.current is None:
+            if self._has_progress():
                 self.print_lines([_progress_line(self._machine, time.time())])
+
+    def _has_progress(self) -> bool:
+        return self._machine.turn_id is not None and self._machine.questions.current is None
 
 
 def _progress_line(machine: ChatMachine, now: float) -> str:

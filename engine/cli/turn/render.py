@@ -252,7 +252,9 @@ class Renderer:
                 return self._running() if self.plain else ""
             case ev.CallSettled():
                 del self._calls[event.call_id]
-                return self._settled(call, event.settlement, event.time) + self._diff(event)
+                lines = self._settled(call, event.settlement, event.time) + self._diff(event)
+                self._asked.discard(event.call_id)
+                return lines
             case _:
                 assert_never(event)
         return ""

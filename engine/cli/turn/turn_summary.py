@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 import attrs
@@ -22,12 +21,13 @@ _STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not exec
 
 @attrs.define(eq=False)
 class Tally:
-    """Counts the calls of a turn and of its sub-agents by how they ended."""
+    """Counts the calls of a turn and of its sub-agents by how they ended. It keeps no results: a chat may last for days."""
 
-    settled: dict[CallId, Settlement] = attrs.field(factory=dict[CallId, Settlement], init=False)
     unsettled: set[CallId] = attrs.field(factory=set[CallId], init=False)
+    _ends: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _sessions: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
     _open_at_cancel: frozenset[CallId] = attrs.field(default=frozenset(), init=False)
+    _cancelled_ends: Counter[str] = attrs.field(factory=Counter[str], init=False)
 
     def feed(self, event: Durable | Live | Resync) -> None:
         """Record a call's progress from *event*."""
@@ -39,11 +39,15 @@ class Tally:
             self.unsettled.add(event.call_id)
         elif isinstance(event, CallSettled):
             self.unsettled.discard(event.call_id)
-            self.settled[event.call_id] = event.settlement
+            end = state_of(event.settlement)
+            self._ends[end] += 1
+            if event.call_id in self._open_at_cancel:
+                self._cancelled_ends[end] += 1
 
     def mark_cancel(self) -> None:
         """Record that the turn is cancelled now: `cancelled` reports the calls that are open at this moment."""
         self._open_at_cancel = frozenset(self.unsettled)
+        self._cancelled_ends.clear()
 
     def is_ours(self, mark: str) -> bool:
         """Tell whether a process with this mark belongs to a call or a hook of one of these sessions."""
@@ -56,28 +60,27 @@ class Tally:
     @property
     def states(self) -> str:
         """How all calls ended: `3 completed, 1 failed`."""
-        return _states(self.settled.values())
+        return ", ".join(f"{self._ends[state]} {state}" for state in _STATES if self._ends[state])
+
+    @property
+    def settled(self) -> int:
+        """How many calls have ended."""
+        return self._ends.total()
 
     @property
     def cancelled(self) -> str:
         """How the calls that were open at the cancel ended, as sentences."""
-        settled = [settlement for call_id, settlement in self.settled.items() if call_id in self._open_at_cancel]
-        if not settled:  # the cancel came while the model was streaming
+        counts = self._cancelled_ends
+        if not counts:  # the cancel came while the model was streaming
             return "No tool call was running."
-        counts = Counter(map(state_of, settled))
         stopped, unstopped = counts["aborted"] + counts["not executed"], counts["would not stop"]
-        finished = len(settled) - stopped - unstopped
+        finished = counts.total() - stopped - unstopped
         sentences = (
             f"{counted(count, 'tool call')} {how}."
             for count, how in ((stopped, "stopped"), (finished, "finished"), (unstopped, "would not stop"))
             if count
         )
         return " ".join(sentences)
-
-
-def _states(settlements: Iterable[Settlement]) -> str:
-    counts = Counter(state_of(settlement) for settlement in settlements)
-    return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state])
 
 
 def state_of(settlement: Settlement) -> str:
@@ -101,7 +104,7 @@ def closing_line(result: TurnResult, tally: Tally, seconds: float | None) -> str
         begin = f"Stopped after {took}" if took else "Stopped"
     used = [
         counted(result.steps, "request"),
-        counted(len(tally.settled), "tool call"),
+        counted(tally.settled, "tool call"),
         counted(result.usage.total, "token") + _from_cache(result.usage),
         # Local models and unknown prices cost nothing that could be shown.
         *([f"${_money(result.cost)}"] if result.cost else []),

@@ -26,7 +26,8 @@ T = TypeVar("T")
 
 # Page size of a new file. SQLite's default of 4,096 bytes is smaller than many events, which then need overflow pages.
 _PAGE_BYTES = 8_192
-_CACHE_KIB = 8_192
+# For each connection. SQLite's default; the system keeps the file's pages in memory anyway.
+_CACHE_KIB = 2_000
 _WAL_KEPT_BYTES = 64 << 20
 _LOCK_SECONDS = 0.02
 

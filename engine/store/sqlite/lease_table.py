@@ -8,7 +8,7 @@ import time
 import attrs
 
 from engine.core.ids import SessionId
-from engine.store.leases import Lease, Owner
+from engine.store.leases import IDLE, Lease, Owner
 
 
 @attrs.frozen
@@ -52,6 +52,10 @@ class LeaseTable:
         self._connection.execute(
             "UPDATE leases SET expires = ? WHERE owner = ?", (time.time() + owner.seconds, owner.id)
         )
+
+    def make_idle(self, owner: Owner) -> None:
+        """Make all leases of *owner* last as long as its process, until they are renewed."""
+        self._connection.execute("UPDATE leases SET expires = ? WHERE owner = ?", (IDLE, owner.id))
 
     def release(self, owner: Owner, session_id: SessionId) -> None:
         """Delete the lease of a session if it belongs to *owner*."""

@@ -26,6 +26,7 @@ from engine.store.leases import LEASE_SECONDS, Owner
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.file_location import JournalMode, default_path
 from engine.store.sqlite.filesystem import MOUNTS
+from engine.store.sqlite.idle_leases import IdleLeases
 from engine.store.sqlite.open_file import FileOpening
 from engine.store.sqlite.table_reader import SqliteTableReader
 from engine.store.sqlite.writer_connection import SqliteWriterConnection
@@ -98,6 +99,10 @@ class SqliteStore(DatabaseStore):
 
     def _close_readers(self) -> None:
         self._connections.close()
+
+    def _idle_leases(self) -> IdleLeases | None:
+        # With a WAL, which is in shared memory, all engines are on this machine: most can see whether our process lives.
+        return IdleLeases() if self.mode == "wal" and self._sink.owner.machine else None
 
     def _next_change(self, session_id: SessionId) -> trio.Event:
         # A file sends no notifications; `wait_for_events` polls.

@@ -171,6 +171,10 @@ class SqliteTableWriter:
         """See `TableWriter`."""
         self._leases.renew(owner)
 
+    def make_leases_idle(self, owner: Owner) -> None:
+        """Make all leases of *owner* last as long as its process, until they are renewed."""
+        self._leases.make_idle(owner)
+
     def release_lease(self, owner: Owner, session_id: SessionId) -> None:
         """See `TableWriter`."""
         self._leases.release(owner, session_id)

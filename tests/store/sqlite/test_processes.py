@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sqlite3
 import subprocess
 from collections import Counter
 from contextlib import ExitStack
@@ -10,8 +13,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.core.errors import StoreError
+from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.ids import SessionId
+from engine.store.leases import IDLE
 from engine.store.sqlite.store import open_sqlite_store
 from tests.conftest import CountRuns, Soak
 from tests.store.full_suite import put_all
@@ -67,7 +71,7 @@ import sys, trio
 from engine.store.sqlite.store import open_sqlite_store
 from tests.store.journals import noted
 async def main():
-    store = await open_sqlite_store(sys.argv[1])
+    store = await open_sqlite_store(sys.argv[1], lease_seconds=float(sys.argv[2]))
     store.put(noted("ses_a", 1))
     await store.flushed("ses_a", 1)
     print("ready", flush=True)
@@ -78,7 +82,7 @@ trio.run(main)
 
 async def test_dead_engines_session_is_free_at_once(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    with python_process("-c", _HOLDS, str(path)) as program:
+    with python_process("-c", _HOLDS, str(path), "60") as program:
         assert await trio.to_thread.run_sync(read_line, program) == "ready"
         store = await open_sqlite_store(path)
         (row,) = await store.list_sessions()
@@ -89,6 +93,35 @@ async def test_dead_engines_session_is_free_at_once(tmp_path: Path) -> None:
     store.put(noted(A, 2))
     assert list(await store.load(A)) == notes(A, 2)
     await store.aclose()
+
+
+def holder_of(path: Path) -> tuple[int, float]:
+    connection = sqlite3.connect(path)
+    found: tuple[int, float] = connection.execute("SELECT pid, expires FROM leases").fetchone()
+    connection.close()
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_idle_engines_session_ends_with_it(tmp_path: Path, number: signal.Signals) -> None:
+    path = tmp_path / "sessions.db"
+    with python_process("-c", _HOLDS, str(path), "0.2") as program:
+        assert await trio.to_thread.run_sync(read_line, program) == "ready"
+        with trio.fail_after(PATIENCE):
+            while holder_of(path)[1] != IDLE:
+                await trio.sleep(0.01)
+        store = await open_sqlite_store(path)
+        with pytest.raises(SessionElsewhere):
+            await store.claim(A)
+        program.send_signal(number)
+        with trio.fail_after(PATIENCE):
+            while (await store.list_sessions())[0].holder != "nobody":
+                await trio.sleep(0.01)
+        await store.claim(A)
+        await put_all(store, [noted(A, 2)])
+        assert list(await store.load(A)) == notes(A, 2)
+        assert holder_of(path)[0] == os.getpid()
+        await store.aclose()
 
 
 _FORKS = """

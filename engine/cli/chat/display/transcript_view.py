@@ -295,6 +295,7 @@ class TranscriptView:
 
     def _turn_end(self, event: ev.TurnEnded) -> list[str]:
         self._calls.clear()
+        self._shown_parts.clear()
         result = event.result
         if result.stop_reason == "aborted":
             line = f"Cancelled: {self._tally.states or 'no tool call was open'}"

@@ -93,6 +93,11 @@ class QuestionQueue:
             case ev.TurnStarted():
                 task = "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 self._task_arguments[event.session_id] = task
+            case ev.TurnEnded():
+                self._task_arguments.pop(event.session_id, None)
+                if len(event.path) <= 1:
+                    # What a call has written may be long, and a chat may last for days.
+                    self._arguments.clear()
             case ev.PermissionAsked() | ev.QuestionAsked() | ev.RecoveryAsked():
                 self._open.append(event)
             case ev.PermissionAnswered() | ev.QuestionAnswered() | ev.RecoveryAnswered():
