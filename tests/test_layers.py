@@ -69,6 +69,7 @@ LAYERS = (
     "tools.claude_hooks",
     "tools.builtin",
     "mcp",
+    "language_servers",
     "settings_file",
     "plugins",
     "compaction",

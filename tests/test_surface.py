@@ -31,6 +31,7 @@ FACADES = (
     "engine.control",
     "engine.export",
     "engine.hooks",
+    "engine.language_servers",
     "engine.mcp",
     "engine.options",
     "engine.permission",

@@ -20,7 +20,7 @@ CONFIG = Config(
 
 
 async def syntax(path: str) -> str:
-    """Return what is wrong in a file: a language server could be asked here."""
+    """Return what is wrong in a file."""
     try:
         ast.parse(await trio.Path(path).read_text())
     except SyntaxError as error:

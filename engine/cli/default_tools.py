@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from engine.config.config import Config
     from engine.permission.programs.program_registry import ProgramRegistry
     from engine.prompt.layers import PromptLayers
+    from engine.tools.tool_context import EditDiagnostics
     from engine.tools.tool_source import ToolSource
 
 
@@ -53,6 +54,16 @@ def tool_sources(config: Config, *, trusts: bool, shows_all: bool = False) -> tu
     from engine.mcp.mcp_servers import McpServers
 
     return plugins, McpServers(config.mcp)
+
+
+def edit_diagnostics(config: Config) -> EditDiagnostics | None:
+    """Return what reports errors in edited files: the language servers that *config* names; None: it names none."""
+    if not config.language_servers:
+        return None
+    # Imported here: most configurations have none.
+    from engine.language_servers.language_servers import LanguageServers
+
+    return LanguageServers(config.language_servers, sandbox=config.sandbox)
 
 
 def default_tools(

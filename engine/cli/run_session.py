@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.cli.default_tools import tool_sources
+from engine.cli.default_tools import edit_diagnostics, tool_sources
 from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import is_usual_place, open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
@@ -70,7 +70,8 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                     ports=Ports(sources=tool_sources(options.model.config, trusts=options.permissions.trusts)),
                     hooks=package_hooks(options.model.config),
                     files=FileOptions(
-                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
+                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
+                        diagnostics=edit_diagnostics(options.model.config),
                     ),
                 ) as eng:
                     session = await _session(eng, options, row, models)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import final
 
-from engine.cli.default_tools import default_tools, knowledge_for, tool_sources
+from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
 from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
@@ -52,7 +52,9 @@ async def open_served_engine(
                 sources=tool_sources(model.config, trusts=folders.trusts, shows_all=True), configure=folders.setup
             ),
             hooks=package_hooks(model.config),
-            files=FileOptions(snapshots=ProjectSnapshots(left_out=(place,))),
+            files=FileOptions(
+                snapshots=ProjectSnapshots(left_out=(place,)), diagnostics=edit_diagnostics(model.config)
+            ),
         ) as eng,
     ):
         yield eng

@@ -18,6 +18,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.formatter_config import FileProgram
 from engine.config.host_values import AuthKind, WireName
 from engine.config.instruction_config import Instructions
+from engine.config.language_server_config import LanguageServer
 from engine.config.mcp_config import McpConfig
 from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.config.rule_layers import RuleLayers
@@ -225,6 +226,7 @@ class Config(Value):
         hooks: command hooks, as `engine.tools.claude_hooks.load.load_hooks` takes them.
         formatters: programs that format a file before a tool writes it, in order.
         checkers: programs that check a file after a tool has changed it.
+        language_servers: by name; they are asked for the errors in files that a tool has changed.
         profile: the permission profile, for calls that no rule matches; None: not set.
         rules: the permission rules.
         rule_layers: the permission rules of other files, and the administrator's limits.
@@ -251,6 +253,7 @@ class Config(Value):
     hooks: Mapping[str, object] = attrs.field(factory=dict[str, object])
     formatters: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
     checkers: Mapping[str, FileProgram] = attrs.field(factory=dict[str, FileProgram])
+    language_servers: Mapping[str, LanguageServer] = attrs.field(factory=dict[str, LanguageServer])
     profile: str | None = None
     rules: tuple[Rule, ...] = ()
     rule_layers: RuleLayers = RuleLayers()

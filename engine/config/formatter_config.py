@@ -24,12 +24,14 @@ def is_time(_: object, field: attrs.Attribute[float], value: object) -> None:
         raise ConfigError(f"{field.name} must be a finite number of seconds above 0, not {value!r}")
 
 
-def _is_size(_: object, field: attrs.Attribute[int], value: object) -> None:
+def is_size(_: object, field: attrs.Attribute[int], value: object) -> None:
+    """Raise `ConfigError` unless *value* is a positive number of megabytes."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise ConfigError(f"{field.name} must be a whole number of megabytes above 0, not {value!r}")
 
 
-def _are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
+def are_texts(_: object, field: attrs.Attribute[tuple[str, ...]], value: object) -> None:
+    """Raise `ConfigError` unless *value* is a tuple of texts, of at least one."""
     items = cast("tuple[object, ...]", value) if isinstance(value, tuple) else ()
     if not items or not all(isinstance(item, str) and item for item in items):
         raise ConfigError(f"{field.name} must hold at least one string, none of them empty, not {value!r}")
@@ -46,10 +48,10 @@ class FileProgram(Value):
         memory: the megabytes that each of its processes may use.
     """
 
-    command: tuple[str, ...] = attrs.field(validator=_are_texts)
-    patterns: tuple[str, ...] = attrs.field(validator=_are_texts)
+    command: tuple[str, ...] = attrs.field(validator=are_texts)
+    patterns: tuple[str, ...] = attrs.field(validator=are_texts)
     timeout: float = attrs.field(default=DEFAULT_TIMEOUT, validator=is_time)
-    memory: int = attrs.field(default=DEFAULT_MEMORY, validator=_is_size)
+    memory: int = attrs.field(default=DEFAULT_MEMORY, validator=is_size)
 
     @property
     def name(self) -> str:

@@ -166,6 +166,14 @@ def reporting_blocks(report: Reporter) -> Generator[None]:
         _report.reset(token)
 
 
+def report_notice(level: Literal["info", "warning"], code: str, text: str) -> None:
+    """Report to the host of the turn or session for which this task works, if it works for one. Not a checkpoint."""
+    if (report := _report.get()) is not None:
+        # A session that is closed takes no notice any more.
+        with suppress(Exception):
+            report(level, code, text)
+
+
 def named_seconds(began: float) -> float:
     """Return for how long since then the event loop stood still in code that was named. Not a checkpoint."""
     return sum(max(0.0, block.ended - max(block.began, began)) for block in _named.get([]))

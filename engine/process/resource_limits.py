@@ -2,8 +2,8 @@
 
 The kernel's own limits do not serve. `RLIMIT_NPROC` counts all processes of the user, and does not hold for root; limits of
 memory hold for each process apart, or for addresses, of which some programs reserve a thousand times what they use;
-control groups need a folder that the user may write to. So the processes are looked at ten times a second, which needs no
-right at all. What a command uses in between is not limited.
+control groups need a folder that the user may write to. So the processes are looked at again and again (ten times a second
+by default), which needs no right at all. What a command uses in between is not limited.
 """
 
 from __future__ import annotations
@@ -43,12 +43,14 @@ class ResourceLimits:
         memory: megabytes of memory.
         folder: a folder for temporary files; it is made for the command and removed after it. Empty: none.
         folder_size: megabytes of files in it.
+        interval: seconds between two looks; longer for what runs for hours.
     """
 
     processes: int
     memory: int
     folder: str = ""
     folder_size: int = 0
+    interval: float = _INTERVAL
 
     @contextmanager
     def own_folder(self) -> Generator[None]:
@@ -100,7 +102,7 @@ async def wait_exceeded(limits: ResourceLimits, find: Callable[[], Iterable[Proc
         is_full = bool(limits.folder) and await to_thread(_is_full, limits, free, limiter=thread)
         if is_full:
             return f"{limits.folder_size:,} MB of temporary files"
-        await trio.sleep(max(_INTERVAL, _REST * (time.perf_counter() - began)))
+        await trio.sleep(max(limits.interval, _REST * (time.perf_counter() - began)))
 
 
 def _memory_of(processes: Iterable[ProcessId]) -> int:

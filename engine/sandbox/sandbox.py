@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from uuid import uuid4
 
 import attrs
 
-from engine.config.sandbox_config import Layout, Sandbox
+from engine.config.sandbox_config import Kind, Layout, Sandbox
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.files.real_path import followed, is_within
@@ -58,10 +58,12 @@ class SandboxLauncher:
     _works: bool = attrs.field(default=False, init=False)
     _writable: dict[str, tuple[str, ...]] = attrs.field(factory=dict[str, "tuple[str, ...]"], init=False)
 
-    async def launch(self, command: Sequence[str], *, cwd: str, changing: Path | None = None) -> Launch:
+    async def launch(
+        self, command: Sequence[str], *, cwd: str, changing: Path | None = None, is_reader: bool = False
+    ) -> Launch:
         """Return how to start *command* in the sandbox. Always a checkpoint; if cancelled, no process is left.
 
-        Raises `ToolError` with the reason if there can't be a sandbox, or if it does not let the command change the file
+        A reader can't change the project either. Raises `ToolError` with the reason if there can't be a sandbox, or if it does not let the command change the file
         *changing*.
         """
         # The thread is abandoned if cancelled: it only reads, or creates an empty folder.
@@ -69,7 +71,7 @@ class SandboxLauncher:
         if not self._works:
             await _try(_launch(program, layout, ["bash", "-c", ":"]))
             self._works = True
-        return _launch(program, layout, command)
+        return _launch(program, _for_reading(layout) if is_reader else layout, command)
 
     def _prepare(self, cwd: str, changing: Path | None) -> tuple[Layout, str]:
         layout = sandbox_layout(self.sandbox, cwd=cwd, home=str(Path.home()))
@@ -94,6 +96,13 @@ def _open_file(layout: Layout, changing: Path, writable: Sequence[str]) -> Layou
     if not any(is_within(path, folder) for folder in writable):
         raise ToolError(f"{_NOT_RUN} it can't change {changing}.")
     return layout.without({path} if changing.is_file() else ())
+
+
+def _for_reading(layout: Layout) -> Layout:
+    """Return the layout in which the project, and what is around it, can't be changed."""
+    around = [path for path, kind in layout.places if kind == "writable" and is_within(layout.cwd, path)]
+    places = ((path, "readable" if path in around else kind) for path, kind in layout.places)
+    return attrs.evolve(layout, places=tuple(cast("Iterable[tuple[str, Kind]]", places)))
 
 
 def _launch(program: str, layout: Layout, command: Sequence[str]) -> Launch:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from engine.prompt.layers import PromptLayers
     from engine.tools.edit.formatters import Diagnose
     from engine.tools.tool import Tool
+    from engine.tools.tool_context import EditDiagnostics
     from engine.tools.tool_source import ToolSource
 
 
@@ -66,12 +67,13 @@ class FileOptions(Value):
         spill: the folder for outputs that are too long for the model; by default one in the user's cache. `os.devnull`:
             they are not kept.
         diagnostics: called for each file that a tool has changed, after the configured checkers; what it returns goes
-            to the model with the result. For a language server, say.
+            to the model with the result. Or an object that works while the engine is open, and checks all files of an
+            edit at once: `engine.language_servers.LanguageServers`.
     """
 
     snapshots: Snapshots | None = None
     spill: str | os.PathLike[str] | None = None
-    diagnostics: Diagnose | None = None
+    diagnostics: Diagnose | EditDiagnostics | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -34,6 +34,7 @@ from engine.session.session_config import SessionConfig
 from engine.session.validation import require_type
 from engine.sources.running_source import start_sources
 from engine.store.adapter import StoreAdapter
+from engine.tools.tool_context import EditDiagnostics
 
 # The hooks' share of the time for closing; the rest is for reporting which of them were late.
 END_HOOKS_SHARE = 0.9
@@ -94,6 +95,8 @@ class EngineRuntime:
             tasks.start(partial(self._end_leftovers, crashed), name="leftovers of a crash")
         if isinstance(self.setup.snapshots, Tending):
             tasks.start(self.setup.snapshots.tend, name="snapshots")
+        if isinstance(self.setup.diagnostics, EditDiagnostics):
+            tasks.start(self.setup.diagnostics.run, name="diagnostics")
 
     @enable_ki_protection
     async def close(self, error: BaseException | None) -> None:

@@ -28,6 +28,7 @@ from engine.tools.output.spill import SpillStore
 if TYPE_CHECKING:
     from engine.session.engine_options import FolderSetup
     from engine.tools.edit.formatters import Diagnose
+    from engine.tools.tool_context import EditDiagnostics
     from engine.tools.tool_source import ToolSource
 
 
@@ -62,7 +63,7 @@ class EngineSetup(Value):
     ids: IdSource
     trace: Trace
     jitter: Callable[[], float]
-    diagnostics: Diagnose | None
+    diagnostics: Diagnose | EditDiagnostics | None
     secrets: SecretVariables
     title_model: ModelChoice | None
     sources: tuple[ToolSource, ...] = ()

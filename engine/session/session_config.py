@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from engine.session.engine_options import FolderSetup
     from engine.tools.edit.formatters import Diagnose
     from engine.tools.editor_files import EditorFiles
-    from engine.tools.tool_context import EditReviewer
+    from engine.tools.tool_context import EditDiagnostics, EditReviewer
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -94,7 +94,7 @@ class SessionConfig(Value):
     edit_reviewer: EditReviewer | None = None
     editor: EditorFiles | None = None
 
-    def in_folder(self, setup: FolderSetup, diagnostics: Diagnose | None) -> SessionConfig:
+    def in_folder(self, setup: FolderSetup, diagnostics: Diagnose | EditDiagnostics | None) -> SessionConfig:
         """Return the configuration with what a folder has instead. Raises `ConfigError`."""
         if setup.profile is not None:
             defaults(setup.profile)
@@ -164,7 +164,7 @@ def default_config(
     tools: Iterable[Tool],
     *,
     prompt: PromptLayers | None,
-    diagnostics: Diagnose | None,
+    diagnostics: Diagnose | EditDiagnostics | None,
 ) -> SessionConfig:
     """Return the configuration of an engine's sessions without options of their own. Raises `ConfigError`."""
     return SessionConfig(

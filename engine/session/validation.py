@@ -28,6 +28,7 @@ from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY, MemoryStore
 from engine.tools.registry import Registry
 from engine.tools.tool import Tool
+from engine.tools.tool_context import EditDiagnostics
 from engine.tools.tool_source import ToolSource
 
 if TYPE_CHECKING:
@@ -181,9 +182,9 @@ def secrets_of(config: Config) -> SecretVariables:
     return SecretVariables(passed=config.pass_env, keys=config.key_variables)
 
 
-def around_of(config: Config, diagnostics: Diagnose | None) -> EditChecks | None:
+def around_of(config: Config, diagnostics: Diagnose | EditDiagnostics | None) -> EditChecks | None:
     """Return the formatters and checkers of changed files; None: there are none. Raises `ConfigError`."""
-    if diagnostics is not None and not callable(diagnostics):
+    if diagnostics is not None and not callable(diagnostics) and not isinstance(diagnostics, EditDiagnostics):
         raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
     if diagnostics is None and not config.formatters and not config.checkers:
         return None

@@ -27,6 +27,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "hooks": "hooks of a project are set in its .claude folder",
     "sandbox": "a project's file can only make the sandbox stricter",
     "environment": "a project's file can't pass variables on to commands",
+    "language_servers": "a project's file can't start programs",
     "programs": "a project's file can't say what commands do",
 }
 _FILES: Final = ("instructions", "files")

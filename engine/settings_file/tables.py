@@ -11,6 +11,7 @@ from engine.config.agent_config import AgentConfig, Mode
 from engine.config.config import HostConfig, ModelConfig, Prices
 from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES
+from engine.config.language_server_config import SERVER_MEMORY, LanguageServer, Setting
 from engine.config.mcp_config import CALL_LIMIT, CALL_TIMEOUT, REQUIRED_WAIT, McpOrigin, McpServer, McpToolLimits
 from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
@@ -157,6 +158,20 @@ class ProgramTable:
 
 
 @attrs.frozen(kw_only=True)
+class LanguageServerTable:
+    """`[language_servers.NAME]`."""
+
+    command: tuple[str, ...]
+    patterns: tuple[str, ...]
+    language: str = ""
+    root_files: tuple[str, ...] = ()
+    env: dict[str, str] = attrs.field(factory=dict[str, str])
+    initialization_options: dict[str, Setting] = attrs.field(factory=dict[str, Setting])
+    settings: dict[str, Setting] = attrs.field(factory=dict[str, Setting])
+    memory: int = SERVER_MEMORY
+
+
+@attrs.frozen(kw_only=True)
 class McpToolTable:
     """`[mcp.servers.NAME.tools.TOOL]`."""
 
@@ -209,6 +224,12 @@ def make_mcp_server(table: McpServerTable, origin: McpOrigin) -> McpServer:
         oauth=table.oauth,
         origin=origin,
     )
+
+
+def make_language_server(table: LanguageServerTable) -> LanguageServer:
+    """Return the server. Raises `ConfigError`."""
+    command = (str(Path(table.command[0]).expanduser()), *table.command[1:]) if table.command else ()
+    return LanguageServer(**{**attrs.asdict(table, recurse=False), "command": command})
 
 
 def make_host(table: HostTable) -> HostConfig:

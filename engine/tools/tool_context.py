@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack, cast
+from typing import TYPE_CHECKING, Protocol, TypeVar, TypeVarTuple, Unpack, cast, runtime_checkable
 
 import attrs
 import trio
@@ -64,6 +64,23 @@ class EditReviewer(Protocol):
 
     async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
         """Return the errors in changed files; empty if there are none."""
+        ...
+
+
+@runtime_checkable
+class EditDiagnostics(Protocol):
+    """Reports errors in edited files, and works in the background for that while the engine is open."""
+
+    async def run(self) -> None:
+        """Do background work until cancelled. Must raise no ordinary exception."""
+        ...
+
+    def has_checks(self, name: str) -> bool:
+        """Return whether `check` may report anything about a file of that name. Not a checkpoint."""
+        ...
+
+    async def check(self, paths: Sequence[Path], ctx: ToolContext) -> str:
+        """Return the errors in the files that an edit has changed, as text for the model; empty if there are none."""
         ...
 
 

@@ -16,6 +16,7 @@ from engine.cli.default_tools import knowledge_for
 from engine.config.config import AgentConfig, Config, Defaults, HostConfig, ModelConfig, Prices
 from engine.config.formatter_config import FileProgram
 from engine.config.instruction_config import Instructions
+from engine.config.language_server_config import LanguageServer
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks, ToolUse
 from engine.core.llm_types import ModelOptions
@@ -365,12 +366,20 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         "config_hooks.toml",
         "config_checks.toml",
         "config_mcp.toml",
+        "config_language_servers.toml",
         "config_instructions.toml",
     ],
 )
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert config.hosts or config.hooks or config.checkers or config.skills or config.mcp.servers
+    assert (
+        config.hosts
+        or config.hooks
+        or config.checkers
+        or config.skills
+        or config.mcp.servers
+        or config.language_servers
+    )
 
 
 @pytest.mark.parametrize(
@@ -382,6 +391,7 @@ def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
         ("`agents`", AgentConfig),
         ("`formatters` and `checkers`", FileProgram),
         ("`instructions`", Instructions),
+        ("`language_servers`", LanguageServer),
     ],
 )
 def test_the_reference_names_every_field(section: str, kind: type[attrs.AttrsInstance]) -> None:

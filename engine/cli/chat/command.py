@@ -14,7 +14,7 @@ import trio
 from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.command_table.find_command import parse_arguments
-from engine.cli.default_tools import default_tools, knowledge_for, tool_sources
+from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
 from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
@@ -177,7 +177,8 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     ),
                     hooks=package_hooks(choice.model.config),
                     files=FileOptions(
-                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None
+                        snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
+                        diagnostics=edit_diagnostics(choice.model.config),
                     ),
                 ) as eng:
                     session = await open_session(eng, row, choice, models)

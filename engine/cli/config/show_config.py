@@ -21,6 +21,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Config, Defaults, HostConfig, ModelConfig
 from engine.config.formatter_config import FileProgram
 from engine.config.instruction_config import Instructions
+from engine.config.language_server_config import LanguageServer
 from engine.config.mcp_config import McpConfig, McpServer
 from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
@@ -43,6 +44,7 @@ _DOCUMENTED: Final[dict[str, tuple[type, ...]]] = {
     "environment": (Config,),
     "formatters": (FileProgram,),
     "checkers": (FileProgram,),
+    "language_servers": (LanguageServer,),
     "sandbox": (Sandbox,),
     "instructions": (Instructions,),
     "mcp": (McpConfig, McpServer),

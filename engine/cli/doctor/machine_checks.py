@@ -14,6 +14,7 @@ from typing import Final
 from engine.cli.doctor.check_result import CheckResult, CheckResults
 from engine.cli.doctor.installation import install_kind
 from engine.config.config import Config
+from engine.config.language_server_config import LanguageServer
 from engine.core.errors import ToolError
 from engine.core.version import __version__
 from engine.process.run_tree import run_tree
@@ -31,6 +32,21 @@ def check_installation() -> CheckResults:
         CheckResult("version", "ok", f"engine {__version__}, {install_kind()}"),
         CheckResult("python", "ok", f"{platform.python_version()} at {sys.executable} on {platform.platform()}"),
     ]
+
+
+def check_language_servers(config: Config) -> CheckResults:
+    """Return for each configured language server whether its program is there; none is started. It reads folders."""
+    return [_check_language_server(name, server) for name, server in config.language_servers.items()]
+
+
+def _check_language_server(name: str, server: LanguageServer) -> CheckResult:
+    program = server.command[0]
+    path = shutil.which(program)
+    what = f"language server {name}"
+    if path is None or not path.startswith("/"):
+        fix = f"engine config explain language_servers.{name}.command"
+        return CheckResult(what, "warn", f"there is no program {program}: files are edited without it", fix)
+    return CheckResult(what, "ok", f"{path}, for {' '.join(server.patterns)}")
 
 
 async def check_git() -> CheckResults:

@@ -28,7 +28,7 @@ from engine.tools.call_values import GRACE
 from engine.tools.edit.checkers import check
 from engine.tools.edit.memory_limit import limit_memory
 from engine.tools.shell_environment import marker
-from engine.tools.tool_context import ToolContext
+from engine.tools.tool_context import EditDiagnostics, ToolContext
 
 # Returns the errors in an edited file as text for the model; empty if there are none.
 Diagnose = Callable[[str], Awaitable[str]]
@@ -46,14 +46,14 @@ class EditChecks:
     Attributes:
         formatters: run in order on each matching file before it is written.
         checkers: run in order on each matching file after it was written; the model reads their output.
-        diagnostics: called for each changed file: a language server of the host's, for example.
-        diagnose_timeout: seconds for all calls of `diagnostics` together.
+        diagnostics: called for each changed file, or an object that checks all files of an edit at once.
+        diagnose_timeout: seconds for all of that together.
         launcher: the sandbox that formatters and checkers run in, if it works here; None: they run in none.
     """
 
     formatters: tuple[FileProgram, ...] = ()
     checkers: tuple[FileProgram, ...] = ()
-    diagnostics: Diagnose | None = None
+    diagnostics: Diagnose | EditDiagnostics | None = None
     diagnose_timeout: float = attrs.field(default=5.0, validator=is_time)
     launcher: SandboxLauncher | None = None
 
@@ -75,7 +75,9 @@ class EditChecks:
 
     def has_checks(self, path: Path) -> bool:
         """Return whether a file of that name is checked after an edit."""
-        return self.diagnostics is not None or any(checker.is_for(path.name) for checker in self.checkers)
+        if isinstance(self.diagnostics, EditDiagnostics) and self.diagnostics.has_checks(path.name):
+            return True
+        return callable(self.diagnostics) or any(checker.is_for(path.name) for checker in self.checkers)
 
     async def diagnose(self, paths: Sequence[Path], ctx: ToolContext) -> str:
         """Return the errors in changed files. A checkpoint if anything checks them.
@@ -87,7 +89,7 @@ class EditChecks:
             if matching := [path for path in paths if checker.is_for(path.name)]:
                 reports += await check(checker, matching, ctx, self.launcher)
         if self.diagnostics is not None:
-            reports += await _host_diagnostics(self.diagnostics, paths, self.diagnose_timeout)
+            reports += await _host_diagnostics(self.diagnostics, paths, ctx, self.diagnose_timeout)
         text = "\n".join(part.strip() for part in reports if part.strip())
         return (
             text
@@ -96,11 +98,15 @@ class EditChecks:
         )
 
 
-async def _host_diagnostics(diagnose: Diagnose, paths: Sequence[Path], timeout: float) -> list[str]:
+async def _host_diagnostics(
+    diagnose: Diagnose | EditDiagnostics, paths: Sequence[Path], ctx: ToolContext, timeout: float
+) -> list[str]:
     """Return the host's diagnostics, as far as its time allows. A checkpoint if its function is one."""
     reports: list[str] = []
     with trio.move_on_after(timeout) as scope:  # noqa: ASYNC912  # the host's code is the cancel point
         try:
+            if isinstance(diagnose, EditDiagnostics):
+                return [await diagnose.check(paths, ctx)]
             for path in paths:
                 reports.append(await diagnose(str(path)))  # noqa: PERF401  # what came in time is kept
         except Exception as error:  # noqa: BLE001  # the host's own code; the edit is made and must be reported

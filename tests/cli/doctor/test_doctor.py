@@ -239,3 +239,16 @@ async def test_sandbox_that_is_off() -> None:
 def test_terminal_and_clipboard() -> None:
     assert [one.name for one in check_terminal({})] == ["terminal"]
     assert all(one.name == "clipboard" for one in check_clipboard({}))
+
+
+def test_language_servers_are_looked_for(shell: Shell) -> None:
+    shell.configure(
+        '[language_servers.here]\ncommand = ["sh"]\npatterns = ["*.sh"]\n'
+        '[language_servers.gone]\ncommand = ["no-such-server"]\npatterns = ["*.py"]\n'
+    )
+    _, findings, _ = shell.run()
+    (here,) = findings["language server here"]
+    assert (here.state, here.text.endswith("/sh, for *.sh")) == ("ok", True)
+    (gone,) = findings["language server gone"]
+    assert (gone.state, gone.text) == ("warn", "there is no program no-such-server: files are edited without it")
+    assert gone.next == "engine config explain language_servers.gone.command"
