@@ -47,6 +47,7 @@ from engine.control.protocol.session_methods import (
 from engine.control.protocol.wire_converter import BadParams
 from engine.core.errors import EngineError, SessionNotFound
 from engine.core.schema import Json
+from engine.core.settings import Settings
 from engine.core.threads import to_thread
 from engine.core.version import __version__
 from engine.jsonrpc.rpc_messages import (
@@ -310,7 +311,9 @@ class EditorAgent:
         check_folders(params.cwd, params.additional_directories)
         sources = server_sources(params.mcp_servers, params.cwd)
         files = client_files(self._connection, defaults.capabilities.fs)
-        session = await self._engine.create_session(cwd=params.cwd, sources=sources, editor=files)
+        session = await self._engine.create_session(
+            cwd=params.cwd, settings=self._settings, sources=sources, editor=files
+        )
         if files is not None:
             files.session_id = session.id
         editor_session = EditorSession(self._engine, session, self._connection, defaults)
@@ -335,8 +338,16 @@ class EditorAgent:
             return self._sessions[params.session_id]
         sources = server_sources(params.mcp_servers, params.cwd)
         files = client_files(self._connection, defaults.capabilities.fs, params.session_id)
-        session = await self._engine.open_session(params.session_id, sources=sources, editor=files)
+        session = await self._engine.open_session(
+            params.session_id, settings=self._settings, sources=sources, editor=files
+        )
         return EditorSession(self._engine, session, self._connection, defaults)
+
+    @property
+    def _settings(self) -> Settings:
+        """The settings of sessions: what ends in the background starts no turn, since no prompt would show that."""
+        assert self._engine is not None
+        return attrs.evolve(engine_runtime(self._engine).setup.defaults.settings, wake_on_report=False)
 
     async def _opened(self, session: EditorSession, folders: Sequence[str]) -> dict[str, Json]:
         """Take an open session in; return what the editor learns of it. A checkpoint."""

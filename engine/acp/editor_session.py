@@ -28,6 +28,7 @@ from engine.acp.user_questions import (
     selected_labels,
     selected_option,
 )
+from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
 from engine.core import events as ev
 from engine.core.errors import EngineError
@@ -154,14 +155,12 @@ class EditorSession:
         self._idle = trio.Event()
 
     def steer(self, content: PromptContent) -> None:
-        """Add a message to the running turn; queue it where none runs. Raises errors of the engine."""
-        by = self._defaults.client
-        if self._prompt is not None:
-            self.session.inputs.steer(
-                content.text, turn_id=self._prompt.turn_id, attachments=content.attachments, by=by
-            )
-        else:
-            self.session.inputs.queue(content.text, attachments=content.attachments, by=by)
+        """Add a message to the running prompt. Raises `Refusal` if none runs: a turn without a prompt has no answer."""
+        if self._prompt is None:
+            raise Refusal("request", "no prompt is running: send it as a prompt")
+        self.session.inputs.steer(
+            content.text, turn_id=self._prompt.turn_id, attachments=content.attachments, by=self._defaults.client
+        )
 
     def cancel(self) -> None:
         """Cancel the running prompt."""
@@ -230,7 +229,9 @@ class EditorSession:
         return self.session.state.profile or live_session(self.session).config.profile or self._defaults.profile
 
     def replay(self) -> None:
-        """Send the conversation so far."""
+        """Send the conversation so far. Raises `Refusal` while a prompt adds to it."""
+        if self._prompt is not None:
+            raise Refusal("request", "a prompt is running in this session: load it when that has ended")
         for update in replay(self.session.state):
             self._send(update)
 

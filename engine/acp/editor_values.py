@@ -10,7 +10,7 @@ from typing import Final
 from engine.acp.stop_reasons import AUTH_REQUIRED
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
-from engine.core.errors import AuthFailed, ConfigError, EngineError, MissingKey, SessionBusy, SessionNotFound
+from engine.core.errors import AuthFailed, ConfigError, EngineError, MissingKey, SessionBusy, SessionNotFound, TurnOver
 from engine.core.schema import Json
 from engine.jsonrpc.rpc_messages import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, RpcError
 from engine.store.store_protocols import SessionRow
@@ -47,7 +47,7 @@ def editor_error(error: EngineError | BadParams) -> RpcError:
             code = AUTH_REQUIRED
         case ConfigError():
             code = INVALID_PARAMS
-        case SessionBusy():
+        case SessionBusy() | TurnOver():
             code = INVALID_REQUEST
         case Refusal():
             code = _REFUSALS.get(error.kind, INTERNAL_ERROR)

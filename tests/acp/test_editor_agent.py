@@ -172,6 +172,9 @@ async def test_steer_reaches_the_running_turn(tmp_path: Path) -> None:
         await editor.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}})
         await editor.answer(number)
         assert "and hurry" in str(model.requests[-1].transcript[-1])
+        # Without a prompt, nothing would answer the turn.
+        late = await editor.call("_session/steering", sessionId=session_id, prompt=steer)
+        assert late["error"]["code"] == -32600
 
 
 async def test_load_replays_before_its_answer(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema
+import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 
 from engine.core.version import __version__

@@ -16,6 +16,8 @@ import pytest
 
 from tests.cli.conftest import environment_for
 from tests.cli.processes import REPOSITORY, await_sleepers, token
+from tests.support.acp_schema import HAS_SCHEMA, checked_lines
+from tests.support.javascript import FOLDER, NODE
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
@@ -98,6 +100,29 @@ def test_foreign_editor_drives_a_conversation(env: Mapping[str, str], tmp_path: 
     assert seen["unknown"] == -32002
     assert seen["exit"] == 0
     assert (tmp_path / "b.txt").read_text() == "one\nTWO\n"
+
+
+@pytest.mark.skipif(NODE is None or not HAS_SCHEMA, reason="there is no node, or `make packages` was not run")
+def test_editor_in_javascript_drives_a_conversation(env: Mapping[str, str], tmp_path: Path) -> None:
+    assert NODE is not None
+    record = tmp_path / "record"
+    peer = [NODE, str(FOLDER / "acp_editor.mjs"), str(record), *AGENT]
+    ended = subprocess.run(peer, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    seen = json.loads(ended.stdout)
+    assert seen["protocol"] == 1
+    assert seen["stop_reasons"] == ["end_turn", "end_turn", "cancelled", "cancelled"]
+    assert {"tool_call", "tool_call_update", "agent_message_chunk", "usage_update"} <= set(seen["updates"])
+    assert seen["replayed"][0] == "user_message_chunk"
+    assert seen["asked"] == ["write a.txt", "bash cat a.txt | tee b.txt"]
+    assert len(seen["forms"]) >= 1
+    assert seen["files"][-1] == "write"
+    assert seen["sessions"] == ["slow", "slow", "ask", "rewrite"]
+    assert seen["errors"] == [-32002, -32602, -32601]
+    assert seen["exit"] == 0
+    assert (tmp_path / "b.txt").read_text() == "one\nTWO\n"
+    # By the shape of the protocol's messages at least: the recording has the answers, and not what they answer.
+    assert len(checked_lines(record)) > 30
 
 
 def test_closed_input_ends_a_command(env: Mapping[str, str], tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from engine.control.transport.line_transport import LineTransport
 from engine.core.protocols import Model
 from engine.session.engine_options import PermissionOptions
 from engine.tools.tool import Tool
+from tests.support.acp_schema import HAS_SCHEMA, check_by_schema
 
 Message = dict[str, Any]
 
@@ -53,6 +54,8 @@ _CALLS: dict[str, Any] = {
 def check_message(message: Message, methods: dict[int, str]) -> None:
     """Compare a message of the agent with the protocol's schema. *methods* are those of the open requests."""
     assert message["jsonrpc"] == "2.0"
+    if HAS_SCHEMA and message.get("id", 0) is not None:
+        check_by_schema(message, message.get("method") or methods[message["id"]])
     if "method" in message:
         TypeAdapter(_CALLS[message["method"]]).validate_python(message["params"])
     elif "error" in message:
@@ -69,19 +72,23 @@ class Editor:
         seen: everything that the agent has sent, in order.
         choose: which option of a question for permission is selected; None: the question stays open.
         serve_file: the answers to a request for a file, by its method and its params; none: it stays open.
+        on_message: gets each message of the agent.
     """
 
     stream: trio.abc.Stream
     choose: Callable[[Message], str | None] = lambda _: "allow"
     serve_file: Callable[[str, Message], Sequence[Message]] = lambda _, __: ()
+    on_message: Callable[[Message], None] = lambda _: None
     seen: list[Message] = attrs.field(factory=list)
     methods: dict[int, str] = attrs.field(factory=dict)
     _buffer: bytes = b""
     _arrived: trio.Condition = attrs.field(factory=trio.Condition)
+    _sending: trio.Lock = attrs.field(factory=trio.Lock)
 
     async def send(self, message: object) -> None:
         text = message if isinstance(message, str) else json.dumps({"jsonrpc": "2.0", **message})  # type: ignore[dict-item]
-        await self.stream.send_all(text.encode() + b"\n")
+        async with self._sending:
+            await self.stream.send_all(text.encode() + b"\n")
 
     async def notify(self, method: str, **params: Any) -> None:
         await self.send({"method": method, "params": params})
@@ -124,6 +131,7 @@ class Editor:
             for line in lines:
                 message: Message = json.loads(line)
                 check_message(message, self.methods)
+                self.on_message(message)
                 async with self._arrived:
                     self.seen.append(message)
                     self._arrived.notify_all()
@@ -235,7 +243,7 @@ async def editor_of(host: Host, *, question_timeout: float | None = None) -> Asy
         EditorConnection(LineTransport(theirs, message_bytes=LIMITS.bytes)), host, question_timeout=question_timeout
     )
     editor = Editor(ours)
-    with trio.fail_after(math.inf if isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock) else 60):
+    with trio.fail_after(math.inf if isinstance(trio.lowlevel.current_clock(), trio.testing.MockClock) else 100):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_run, agent, theirs)
             nursery.start_soon(editor.run)
