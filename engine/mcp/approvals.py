@@ -19,7 +19,7 @@ import attrs
 from engine.config.mcp_config import McpServer
 from engine.core.errors import ConfigError
 from engine.core.value_base import Value
-from engine.mcp.server_text import bounded, clean
+from engine.mcp.server_text import bounded, clean, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.permission.grants.state_file import StateFile
 
@@ -52,7 +52,7 @@ class Withheld(Value):
 
     Attributes:
         tool: the tool as it is now.
-        before: the tool as it was approved; None: it is new, or has another name.
+        before: the tool as it was approved, maybe under another name; None: it is new.
     """
 
     tool: ToolDefinition
@@ -60,14 +60,18 @@ class Withheld(Value):
 
     @property
     def what(self) -> str:
-        """Whether it is new or changed."""
-        return "new" if self.before is None else "changed"
+        """Whether it is new, changed or renamed."""
+        if self.before is None:
+            return "new"
+        return "changed" if self.before.name == self.tool.name else "renamed"
 
     def lines(self) -> list[str]:
         """Return the definition, or what has changed in it, as lines for people."""
         after = _lines_of(self.tool)
         if self.before is None:
             return [f"+ {line}" for line in after[:_MOST_DIFF_LINES]]
+        if self.before.name != self.tool.name:
+            return [f"-name: {one_line(self.before.name)}", f"+name: {one_line(self.tool.name)}"]
         lines = list(difflib.unified_diff(_lines_of(self.before), after, lineterm="", n=1))[2:]
         shown = [line for line in lines if not line.startswith("@@")][:_MOST_DIFF_LINES]
         # A difference that can't be seen is still one.
@@ -115,11 +119,32 @@ class Approvals:
         return StateFile(self.folder / f"{name}-{place}.json", "approved")
 
 
-def withheld_tools(approved: Approved, tools: Iterable[ToolDefinition]) -> tuple[Withheld, ...]:
+def withheld_tools(approved: Approved, tools: Sequence[ToolDefinition]) -> tuple[Withheld, ...]:
     """Return the tools that wait for approval."""
+    listed = {tool.name for tool in tools}
+    # What each tool that is gone said of itself, but for its name.
+    gone = {_nameless(tool): tool for name, tool in approved.tools.items() if name not in listed}
     return tuple(
-        Withheld(tool=tool, before=approved.tools.get(tool.name)) for tool in tools if not approved.covers(tool)
+        Withheld(tool=tool, before=approved.tools.get(tool.name) or gone.pop(_nameless(tool), None))
+        for tool in tools
+        if not approved.covers(tool)
     )
+
+
+def _nameless(tool: ToolDefinition) -> str:
+    return attrs.evolve(tool, name="").digest
+
+
+def review(withheld: Sequence[Withheld], listed: ToolList) -> list[str]:
+    """Return what waits for approval, as lines for people: each tool, what it mentions, and what is different."""
+    names = [tool.name for tool in listed.tools]
+    lines: list[str] = []
+    for one in withheld:
+        lines.append(f"{one_line(one.tool.name)} ({one.what})")
+        if also := mentions(one.tool, names):
+            lines.append(f"    It mentions other tools: {', '.join(map(one_line, also))}")
+        lines += [f"  {line}" for line in one.lines()]
+    return lines
 
 
 def mentions(tool: ToolDefinition, others: Iterable[str]) -> tuple[str, ...]:

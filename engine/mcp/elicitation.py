@@ -22,6 +22,8 @@ _ATTEMPTS: Final = 3
 _SKIP: Final = "(leave it empty)"
 _REFUSE: Final = "(answer nothing)"
 
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {"boolean": (bool,), "integer": (int,), "number": (int, float)}
+
 Json = Mapping[str, object]
 Answer = str | int | float | bool | list[str] | None
 
@@ -87,20 +89,13 @@ async def _ask_field(ctx: ToolContext, head: str, name: str, field: Json, *, is_
 
 def _default(field: Json) -> Answer:
     """Return what the server proposes, which counts where the user leaves the field as it is; None: nothing of its type."""
-    value = field.get("default")
-    match field.get("type"):
-        case "boolean":
-            return value if isinstance(value, bool) else None
-        case "integer":
-            return value if isinstance(value, int) and not isinstance(value, bool) else None
-        case "number":
-            return value if isinstance(value, int | float) and not isinstance(value, bool) else None
-        case "array":
-            listed = [str(one) for one in _list(value)]
-            return listed if listed and set(listed) <= set(_labels(field)) else None
-        case _:
-            labels = _labels(field)
-            return value if isinstance(value, str) and (not labels or value in labels) else None
+    value, labels, kind = field.get("default"), _labels(field), str(field.get("type"))
+    if kind == "array":
+        listed = [str(one) for one in _list(value)]
+        return listed if listed and set(listed) <= set(labels) else None
+    fits = isinstance(value, _TYPES.get(kind, (str,))) and isinstance(value, bool) == (kind == "boolean")
+    is_offered = kind in _TYPES or not labels or value in labels
+    return cast("Answer", value) if fits and is_offered else None
 
 
 def _shown(value: Answer) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast, final
@@ -18,7 +18,7 @@ from engine.core.errors import ConfigError, StoreError, ToolError
 from engine.core.exception_groups import ErrorBoundary
 from engine.core.threads import to_thread
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
-from engine.mcp.approvals import Approvals, Approved, Withheld, withheld_tools
+from engine.mcp.approvals import Approvals, Approved, Withheld, review, withheld_tools
 from engine.mcp.elicitation import ask_user
 from engine.mcp.server_memory import ServerMemory
 from engine.mcp.server_state import ServerState
@@ -29,6 +29,7 @@ from engine.tools.call_values import Need, ToolOutput
 from engine.tools.foreign import ForeignTool, JsonArguments, foreign_tool
 from engine.tools.foreign_names import foreign_right
 from engine.tools.tool import Tool
+from engine.tools.tool_source import SourceQuestion
 
 if TYPE_CHECKING:
     from engine.tools.tool_context import ToolContext
@@ -48,6 +49,8 @@ _READ_SCHEMA: Final = json.dumps(
 _READ: Final = "Read a resource of an MCP server, such as one that a result of the server links to."
 _MOST_URI_CHARS: Final = 4_000
 _MOST_FOLDERS: Final = 32
+# Of a question: more than that nobody reads at a prompt.
+_MOST_REVIEW_LINES: Final = 120
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -80,6 +83,8 @@ class _Managed:
     changed: trio.Event = attrs.field(factory=trio.Event, init=False)
     checked: trio.Event = attrs.field(factory=trio.Event, init=False)
     is_running: bool = attrs.field(default=False, init=False)
+    # The lists whose tools the user did not want to approve.
+    declined: set[str] = attrs.field(factory=set[str], init=False)
 
     @property
     def is_new_of_host(self) -> bool:
@@ -167,13 +172,13 @@ class McpServers:
         await managed.wait_checked()
         return managed.task.state
 
-    async def approve(self, name: str) -> None:
-        """Approve a server and its tools as they are; the next turn may use them. Always a checkpoint.
+    async def approve(self, name: str, listed: ToolList | None = None) -> None:
+        """Approve a server and its tools as they are, or as they were listed; the next turn may use them.
 
-        Raises `ConfigError`, `StoreError`.
+        Always a checkpoint. Raises `ConfigError`, `StoreError`.
         """
         managed = self._servers[name]
-        listed = managed.offer.listed
+        listed = listed or managed.offer.listed
         await to_thread(self._approvals.approve, name, managed.task.server, listed)
         managed.approved = await to_thread(self._approvals.load, name, managed.task.server)
         managed.changed.set()
@@ -228,6 +233,12 @@ class McpServers:
     def notices(self, scope: SourceScope) -> Sequence[str]:
         """Return what the user should know of the servers."""
         return [text for managed in self._servers.values() for text in _notices(managed)]
+
+    def questions(self, scope: SourceScope) -> Sequence[SourceQuestion]:
+        """Return a question for each server with tools that were not approved, once for each state of them."""
+        return [
+            question for managed in self._servers.values() if (question := _question(managed, self.approve)) is not None
+        ]
 
     # -- the work ------------------------------------------------------------------------------
 
@@ -321,7 +332,7 @@ def _checked(task: ServerTask, listed: ToolList, approved: Approved) -> CheckedT
             usable.append((definition, parse_foreign_schema(definition.input_schema)))
         except ConfigError as error:
             refused.append((definition.name, str(error)))
-    withheld = withheld_tools(approved, (definition for definition, _ in usable))
+    withheld = withheld_tools(approved, [definition for definition, _ in usable])
     held = {one.tool.name for one in withheld}
     tools: list[Tool] = []
     for definition, schema in usable:
@@ -356,6 +367,31 @@ def _tool(task: ServerTask, definition: ToolDefinition, schema: ForeignSchema) -
 
 def _note_change(managed: _Managed) -> None:
     managed.changed.set()
+
+
+def _question(managed: _Managed, approve: Callable[[str, ToolList], Awaitable[None]]) -> SourceQuestion | None:
+    """Return the question whether the tools that are withheld may be used; None: there are none, or it was answered."""
+    name, offer = managed.task.name, managed.offer
+    key = " ".join(sorted(one.tool.digest for one in offer.withheld))
+    if not key or key in managed.declined or offer.listed is not managed.task.state.listed:
+        return None
+    lines = review(offer.withheld, offer.listed)
+    rest = len(lines) - _MOST_REVIEW_LINES
+    shown = lines[:_MOST_REVIEW_LINES]
+    if rest > 0:
+        shown.append(f"… and {rest} more lines. See all of them with: engine mcp approve {name}")
+    count = "A tool" if len(offer.withheld) == 1 else f"{len(offer.withheld)} tools"
+    text = "\n".join(
+        [f"{count} of the MCP server {name} may not be used before you have approved what follows.", *shown]
+    )
+
+    async def answer(agrees: bool) -> None:  # noqa: FBT001  # as `SourceQuestion` has it
+        managed.declined.add(key)
+        if agrees:
+            await approve(name, offer.listed)
+            managed.declined.discard(key)
+
+    return SourceQuestion(text=text, yes="Approve", answer=answer)
 
 
 def _notices(managed: _Managed) -> list[str]:

@@ -7,14 +7,16 @@ checkpoints than it needs.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 import attrs
 import trio
 
 from engine.core.compaction_types import CompactionRequest
-from engine.core.events import CompactionTrigger, NudgeAdded, PromptBlocked, TurnResult
-from engine.core.exception_groups import public
+from engine.core.events import Choice, CompactionTrigger, NudgeAdded, PromptBlocked, QuestionAsked, TurnResult
+from engine.core.exception_groups import ErrorBoundary, describe, public
+from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import (
     Compacted,
     Compacting,
@@ -34,7 +36,7 @@ from engine.core.hooks import (
     StopHook,
     Stopping,
 )
-from engine.core.ids import RequestId
+from engine.core.ids import CallId, RequestId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import UserMessage
 from engine.core.protocols import IdSource
@@ -45,8 +47,11 @@ from engine.tools.hook_runner import HookRunner
 
 if TYPE_CHECKING:
     from engine.nursery.running_turn import TurnRun
+    from engine.tools.tool_context import UserAnswers
 
 T = TypeVar("T")
+
+_NOT_NOW = Choice(label="Not now", description="they are left out, and the rest is used")
 
 
 async def ask_about_prompts(run: TurnRun) -> str | None:
@@ -216,6 +221,40 @@ async def while_notifying(
             # Its traceback holds this frame: without this, both would live until the garbage collector runs.
             del failure
     return answers[0]
+
+
+async def ask_person(
+    run: TurnRun, question: str, choices: Sequence[Choice], *, call_id: str = "", several: bool = False
+) -> UserAnswers:
+    """Ask the user a question, and return the answers. Always a checkpoint; if cancelled, it is withdrawn."""
+    event = QuestionAsked(
+        request_id=RequestId(run.deps.ids.new("ask")),
+        call_id=CallId(call_id),
+        question=question,
+        choices=tuple(choices),
+        several=several,
+    )
+    ask = partial(
+        run.inputs.services.questions.ask_user, event, run.journal, timeout=run.inputs.settings.question_timeout
+    )
+    return await while_notifying(run, "question", question, event.request_id, ask)
+
+
+async def ask_for_sources(run: TurnRun) -> None:
+    """Ask what the sources of tools want to know before a turn, if a user can answer. A checkpoint if one asks.
+
+    If cancelled, the question is withdrawn, and asked again in the next turn.
+    """
+    # A sub-agent has no user of its own, and its parent has asked already.
+    if run.inputs.is_child or run.inputs.settings.headless != "wait":
+        return
+    for question in run.inputs.services.tools.questions():
+        outcome, answers = await ask_person(run, question.text, (Choice(label=question.yes), _NOT_NOW))
+        is_agreed = outcome == "answered" and answers == (question.yes,)
+        with ErrorBoundary() as boundary:
+            await ForeignCall("`answer` of a source's question", partial(question.answer, is_agreed))
+        if boundary.error is not None:
+            run.notice("warning", "tool_source", describe(boundary.error))
 
 
 async def _notify(run: TurnRun, subject: Notified) -> None:

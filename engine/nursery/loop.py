@@ -19,6 +19,7 @@ from engine.nursery.apply_compaction import compact_only, make_room, make_room_a
 from engine.nursery.hook_points import (
     ask_about_prompts,
     ask_about_request,
+    ask_for_sources,
     ask_to_stop,
     while_notifying,
 )
@@ -73,7 +74,7 @@ async def run_loop(run: TurnRun) -> Stop:
 
 
 async def _take_tools(run: TurnRun) -> None:
-    """Take the tools as they are now, for the whole turn. A checkpoint if a source of tools holds the session's first turn.
+    """Take the tools as they are now, for the whole turn. A checkpoint if a source holds the first turn, or asks the user.
 
     If cancelled, the turn has those from before.
     """
@@ -82,6 +83,7 @@ async def _take_tools(run: TurnRun) -> None:
         return
     tools = run.inputs.services.tools
     await tools.ready()
+    await ask_for_sources(run)
     run.registry = tools.registry()
     tools.report_problems()
     if (text := tools.announcement()) is not None:

@@ -8,18 +8,17 @@ done in threads; its result is appended in one synchronous stretch, so a cancel 
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
 from trio.lowlevel import enable_ki_protection
 
-from engine.core.events import Choice, PromptSet, PromptUpdated, QuestionAsked
+from engine.core.events import Choice, PromptSet, PromptUpdated
 from engine.core.foreign_calls import call_foreign_now
-from engine.core.ids import CallId, RequestId
+from engine.core.ids import CallId
 from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
 from engine.journal.state import PromptState
-from engine.nursery.hook_points import while_notifying
+from engine.nursery.hook_points import ask_person
 from engine.nursery.inbox import engine_message
 from engine.permission.permission_scope import active_scopes
 
@@ -141,13 +140,7 @@ async def _may_be_read(run: TurnRun, layers: PromptLayers, reading: Reading) -> 
         "speak to the model in your name. May they be read?"
     )
     choices = (TRUST, ONCE, NO) if layers.trust is not None else (ONCE, NO)
-    event = QuestionAsked(
-        request_id=RequestId(run.deps.ids.new("ask")), call_id=CallId(""), question=question, choices=choices
-    )
-    ask = partial(
-        run.inputs.services.questions.ask_user, event, run.journal, timeout=run.inputs.settings.question_timeout
-    )
-    outcome, answers = await while_notifying(run, "question", question, event.request_id, ask)
+    outcome, answers = await ask_person(run, question, choices)
     # Whatever the answer was: asking again in each round would make the user give in.
     layers.mark_answered(project)
     answer = answers[0].strip().casefold() if len(answers) == 1 else ""

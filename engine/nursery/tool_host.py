@@ -7,7 +7,6 @@ settled already where it would otherwise append something to a record that is cl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import attrs
@@ -15,10 +14,9 @@ import trio
 
 from engine.core.deferred import Deferred
 from engine.core.errors import ConfigError
-from engine.core.events import AnswerKind, CallProgress, Choice, QuestionAsked
-from engine.core.ids import RequestId
+from engine.core.events import AnswerKind, CallProgress, Choice
 from engine.core.named_locks import Locks
-from engine.nursery.hook_points import while_notifying
+from engine.nursery.hook_points import ask_person
 from engine.tools.call_values import Need, ToolOutput, check_need
 from engine.tools.output.spill import READER, Spills
 from engine.tools.tool_context import AgentRequest, UserAnswers
@@ -132,18 +130,8 @@ class ToolHost:
         # Not a checkpoint then, as the docstring says: the tool goes on at once.
         if run.inputs.settings.headless != "wait":
             return "declined", ()
-        event = QuestionAsked(
-            request_id=RequestId(run.deps.ids.new("ask")),
-            call_id=self._entry.call_id,
-            question=question,
-            choices=choices,
-            several=several,
-        )
         self._step.note_wait(is_ending=self._run.ending.cause is not None)
-        ask = partial(
-            run.inputs.services.questions.ask_user, event, run.journal, timeout=run.inputs.settings.question_timeout
-        )
-        return await while_notifying(run, "question", question, event.request_id, ask)
+        return await ask_person(run, question, choices, call_id=self._entry.call_id, several=several)
 
     async def result_from_outside(self) -> ToolOutput:
         """Wait for `Session.settle`. Always a checkpoint; if cancelled, the call waits for no result any more."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from engine.tools.foreign import ForeignTool
     from engine.tools.registry import Registry
     from engine.tools.tool import Tool
-    from engine.tools.tool_source import SourceScope, ToolSource
+    from engine.tools.tool_source import SourceQuestion, SourceScope, ToolSource
 
 # Seconds for what the first turn of a session waits for, whatever a source says.
 READY_SECONDS: Final = 30.0
@@ -262,6 +262,17 @@ class SessionTools:
             await ForeignCall(f"`ready` of {source.name}", partial(source.source.ready, self._session.source_scope))
         if boundary.error is not None:
             self._note(f"{source.name}: {describe(boundary.error)}")
+
+    def questions(self) -> list[SourceQuestion]:
+        """Return what the sources ask the user before a turn. Not a checkpoint."""
+        if not self.sources:
+            return []
+        # Imported here: most engines have no sources.
+        from engine.tools.tool_source import AskingSource, SourceQuestion
+
+        asking = [(source.name, source.source) for source in self.sources if isinstance(source.source, AskingSource)]
+        asked = [each for name, source in asking for each in self._ask(f"`questions` of {name}", source.questions)]
+        return [each for each in asked if isinstance(each, SourceQuestion)]
 
     @enable_ki_protection
     def report_problems(self) -> None:

@@ -10,7 +10,7 @@ import trio
 from engine.tools.foreign import ForeignBody, JsonArguments, foreign_tool
 from engine.tools.tool import Tool
 from engine.tools.tool_context import ToolContext
-from engine.tools.tool_source import SourceScope
+from engine.tools.tool_source import SourceQuestion, SourceScope
 
 SCHEMA = '{"type":"object","properties":{"query":{"type":"string"}}}'
 
@@ -27,6 +27,8 @@ class FakeSource:
         work: what it does as long as the engine is open; by default it waits.
         running: whether it is at work.
         calls: the arguments of the calls that have reached `echo`.
+        asks: what it asks the user before a turn, until that is answered; empty: nothing.
+        answers: what the user has answered: whether to agree.
     """
 
     name: str = "fake"
@@ -36,6 +38,8 @@ class FakeSource:
     work: Callable[[], Awaitable[None]] = trio.sleep_forever
     running: bool = attrs.field(default=False, init=False)
     calls: list[str] = attrs.field(factory=list[str], init=False)
+    asks: str = ""
+    answers: list[bool] = attrs.field(factory=list[bool], init=False)
 
     async def run(self) -> None:
         """Work until cancelled. A checkpoint."""
@@ -57,6 +61,16 @@ class FakeSource:
     def notices(self, scope: SourceScope) -> Sequence[str]:
         """Return what the user should know. Not a checkpoint."""
         return self.news
+
+    def questions(self, scope: SourceScope) -> Sequence[SourceQuestion]:
+        """Return what it asks. Not a checkpoint."""
+        return [SourceQuestion(text=self.asks, yes="Approve", answer=self.answer)] if self.asks else []
+
+    async def answer(self, agrees: bool) -> None:  # noqa: FBT001  # as `SourceQuestion` has it
+        """Take an answer; the question is not asked again. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        self.asks = ""
+        self.answers.append(agrees)
 
     async def echo(self, arguments: JsonArguments, ctx: ToolContext) -> str:
         """Note the call, and return its arguments. A checkpoint."""

@@ -302,7 +302,8 @@ async def _next_turn(scenario: Scenario, run: Run, session: Session) -> None:
     run.model.script = [[*text(NEXT_ANSWER), *done()]]
     run.model.repeat = True
     run.model.requests.clear()
-    async with session.prompt(NEXT_PROMPT, settings=Settings()) as turn:
+    # Without a user: what a cancelled turn has asked is asked again.
+    async with session.prompt(NEXT_PROMPT, settings=Settings(headless="deny")) as turn:
         await turn.wait()
     # A stop hook that always blocks does so here as well, until the repeated answer counts as a doom loop.
     good = {"completed", "stop_hook_limit", "doom_loop"} if scenario.hooks.stop else {"completed"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 import attrs
@@ -27,6 +27,21 @@ class SourceScope(Value):
     root_id: SessionId
     cwd: str
     agent: str = ""
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SourceQuestion(Value):
+    """What a source asks the user before a turn: yes, or not now.
+
+    Attributes:
+        text: the question, with all that the user needs to know for it.
+        yes: what the answer that agrees is called.
+        answer: gets whether the user agrees. What it raises is reported, and the turn continues.
+    """
+
+    text: str
+    yes: str
+    answer: Callable[[bool], Awaitable[None]]
 
 
 class ToolSource(Protocol):
@@ -93,4 +108,17 @@ class TurnSource(ToolSource, Protocol):
 
     def end_turn(self, scope: SourceScope) -> None:
         """Note that the turn is over. Not a checkpoint. Called for each turn, also for one that never began or was parked."""
+        ...
+
+
+@runtime_checkable
+class AskingSource(Protocol):
+    """A source that also asks the user."""
+
+    def questions(self, scope: SourceScope) -> Sequence[SourceQuestion]:
+        """Return what the user must decide: about tools that are withheld. Not a checkpoint.
+
+        Asked at the start of each turn, one after the other, where a user can answer; the turn waits for the answers. A source
+        that returns a question again after an answer makes the user give in.
+        """
         ...

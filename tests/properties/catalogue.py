@@ -39,7 +39,7 @@ from engine.testing.script import Answer, Break, Fail, Pause, call, done, reason
 from engine.tools.foreign import JsonArguments
 from engine.tools.tool import assessed_by, tool
 from engine.tools.tool_context import ToolContext
-from engine.tools.tool_source import SourceScope, ToolSource
+from engine.tools.tool_source import SourceQuestion, SourceScope, ToolSource
 
 
 def _manner(manner: str) -> Scenario:
@@ -218,6 +218,38 @@ def _sourced(*, hangs: bool = False) -> Scenario:
     )
 
 
+class _Asking(_Changing):
+    """A source that asks the user before the first turn, and has a tool only after a yes."""
+
+    def questions(self, scope: SourceScope) -> Sequence[SourceQuestion]:
+        text, self.asks = self.asks, ""
+        return [SourceQuestion(text=text, yes="Approve", answer=self.answer)] if text else []
+
+    async def answer(self, agrees: bool) -> None:
+        await trio.sleep(0.1)
+        if agrees:
+            self.offer("slow", body=self.slow)
+
+
+def _asking(*labels: str) -> Scenario:
+    """A source that asks before the turn."""
+    source = _Asking()
+
+    def fresh() -> Sequence[ToolSource]:
+        source.offer()
+        source.asks = "May it be used?"
+        return [source]
+
+    use = call("tool_use", {"name": "fake_slow", "arguments": {"query": "b"}}, id="1")
+    return Scenario(
+        sources=fresh,
+        settings=Settings(eager_tokens=0),
+        asks=True,
+        say=lambda _: labels,
+        script=[[*use, *done("calls")], [*text("ok"), *done()]],
+    )
+
+
 async def _never(_: SourceScope) -> None:
     await trio.sleep_forever()
 
@@ -247,6 +279,8 @@ CATALOGUE: dict[str, Callable[[], Scenario]] = {
     "one chunk": lambda: Scenario(
         batch=100, script=[[*text("abc", pieces=3), *_LOOK, *_WORK, *_LOOK_MORE, *done("calls")]]
     ),
+    "source that asks": partial(_asking, "Approve"),
+    "source that is declined": partial(_asking),
     "question answered": lambda: Scenario(asks=True, script=[[*_WORK, *_LOOK, *done("calls")]]),
     "question answered always": lambda: Scenario(
         asks=True,

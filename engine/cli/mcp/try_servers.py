@@ -16,7 +16,7 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.mcp_config import McpConfig, McpServer
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
-from engine.mcp.approvals import mentions
+from engine.mcp.approvals import review
 from engine.mcp.mcp_servers import CheckedTools, McpServers
 from engine.mcp.server_state import ServerState
 from engine.mcp.server_text import one_line
@@ -88,12 +88,7 @@ async def _approve(servers: McpServers, name: str, args: argparse.Namespace) -> 
     if not offer.withheld and not _gone(offer):
         await servers.approve(name)
         return print_text("Nothing has changed since you approved it.\n")
-    names = [tool.name for tool in offer.listed.tools]
-    for one in offer.withheld:
-        also = mentions(one.tool, names)
-        warning = f"  It mentions other tools: {', '.join(also)}" if also else ""
-        heading = f"{one_line(one.tool.name)} ({one.what})"
-        print_text(_lines(heading, [*([warning] if warning else []), *one.lines()]))
+    print_text("".join(f"{escape_control_chars(line)}\n" for line in review(offer.withheld, offer.listed)))
     if gone := _gone(offer):
         print_text(_lines("No longer there:", gone))
     if not await _confirm(f"Approve {len(offer.withheld)} tools of {name}?", yes=args.yes):
