@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 import attrs
 import trio
 
+from engine.core.errors import ConfigError
 from engine.core.exception_groups import describe
 
 T = TypeVar("T")
@@ -85,10 +86,16 @@ def call_guarded(function: Callable[[], T], *, files: str = "", seconds: float =
 
 def _text(error: BaseException) -> str:
     if isinstance(error, SystemExit):
-        return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
+        return exit_text(error)
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg}"
-    return describe(error)
+    # Our own words need no class.
+    return str(error) if isinstance(error, ConfigError) else describe(error)
+
+
+def exit_text(error: SystemExit) -> str:
+    """Return what code did that may not end the program."""
+    return f"it called sys.exit({'' if error.code is None else repr(error.code)})"
 
 
 def _at(place: str) -> str:

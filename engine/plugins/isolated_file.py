@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from engine.tools.tool_source import SourceScope
 
 # How long the first turn waits for the process; later ones have what was listed the last time.
-START_SECONDS: Final = 5.0
+START_SECONDS: Final = 20.0
 _POLL_SECONDS: Final = 0.02
 _HOST: Final = "engine.plugins.plugin_host"
 # A file that can't be loaded fails each time in the same way; a process that has died comes back.

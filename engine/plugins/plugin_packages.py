@@ -20,7 +20,7 @@ from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
 from engine.core.value_base import Value
-from engine.plugins.guarded_call import SECONDS, call_guarded
+from engine.plugins.guarded_call import SECONDS, call_guarded, exit_text
 from engine.plugins.plugin import MakePlugin, Plugin, PluginContext, check_plugin_name
 from engine.tools.hook_runner import name_of
 from engine.tools.tool import Tool
@@ -222,8 +222,11 @@ class _PluginHook:
         return getattr(self.hook, "timeout", None)
 
     async def __call__(self, subject: object) -> object:
-        """Call it. A checkpoint if it is one."""
-        return await self.hook(subject)
+        """Call it. A checkpoint if it is one. If it ends the program, that is an ordinary error."""
+        try:
+            return await self.hook(subject)
+        except SystemExit as error:
+            raise RuntimeError(exit_text(error)) from error
 
 
 def hooks_of_packages(packages: Sequence[LoadedPackage]) -> Hooks:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
-from engine.core.errors import ConfigError
+from engine.core.errors import ConfigError, ToolError
 from engine.core.value_base import Value
+from engine.plugins.guarded_call import exit_text
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.foreign import ForeignTool, JsonArguments, foreign_tool
 from engine.tools.foreign_names import foreign_right
@@ -72,7 +73,11 @@ def plugin_tool(plugin: str, own: Tool, override: Collection[str] = ()) -> Plugi
     """Return a tool that runs inside of the engine. Raises `ConfigError`, which says why it can't be offered."""
 
     async def body(arguments: JsonArguments, ctx: ToolContext) -> str | ToolOutput:
-        return await own.body(cast("PluginArguments", arguments).parsed, ctx)
+        try:
+            return await own.body(cast("PluginArguments", arguments).parsed, ctx)
+        except SystemExit as error:
+            # The code of a plugin does not end the program; that of a host may.
+            raise ToolError(f"The tool failed: {exit_text(error)}.") from error
 
     made = foreign_tool(
         body,

@@ -165,7 +165,7 @@ def test_empty_file_sets_nothing() -> None:
     [
         ("a = ", "config.toml is not valid TOML"),
         ("[model.x]", "config.toml:1: unknown section [model]: did you mean models?"),
-        ("[plugins]", "unknown section [plugins]"),
+        ("[extras]", "unknown section [extras]"),
         ("[checkers.a]", "config.toml:1, [checkers.a]: command: is required"),
         (
             '[checkers.a]\ncommand = []\npatterns = ["*"]',
@@ -368,18 +368,13 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
         "config_mcp.toml",
         "config_language_servers.toml",
         "config_instructions.toml",
+        "config_plugins.toml",
     ],
 )
 def test_the_examples_of_the_documentation_can_be_read(name: str) -> None:
     config = load_config(DOCS / "examples" / name, {})
-    assert (
-        config.hosts
-        or config.hooks
-        or config.checkers
-        or config.skills
-        or config.mcp.servers
-        or config.language_servers
-    )
+    parts = (config.hosts, config.hooks, config.checkers, config.skills, config.mcp.servers, config.language_servers)
+    assert any(parts) or config.plugin_options.disabled
 
 
 @pytest.mark.parametrize(
