@@ -170,6 +170,17 @@ async def test_refused_pull_is_reported(autojump_clock: MockClock) -> None:
         await peer.check("one")
 
 
+async def test_cancelled_pull_is_withdrawn(autojump_clock: MockClock) -> None:
+    peer = Peer(pulls=True)
+    await peer.conversation.begin()
+    with trio.move_on_after(1):
+        await peer.check("one")
+    pulled, withdrawn = peer.received[-2:]
+    assert (withdrawn["method"], withdrawn["params"]) == ("$/cancelRequest", {"id": pulled["id"]})
+    # The answer comes nevertheless, and is for no request.
+    peer.say(id=pulled["id"], result={"kind": "full", "items": items("late")})
+
+
 async def test_registration_while_a_check_waits(autojump_clock: MockClock) -> None:
     peer = Peer()
 
