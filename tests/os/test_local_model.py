@@ -70,6 +70,15 @@ async def test_local_model_answers_and_leaves_nothing(gguf: Callable[[str], str]
     assert servers(name) == []
 
 
+async def test_modules_next_to_the_file_are_not_run(gguf: Callable[[str], str], tmp_path: Path) -> None:
+    name = gguf("I am a file.")
+    for module in ("engine.py", "json.py", "xllamacpp.py"):
+        (tmp_path / module).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(0)\n")
+    async with engine.open_engine(model=name, settings=FEW) as eng:
+        assert (await (await eng.create_session()).run("Who are you?")).text == "I am a file."
+    assert not (tmp_path / "ran").exists()
+
+
 async def test_window_is_the_servers_own(gguf: Callable[[str], str]) -> None:
     model = resolve(gguf("x"), {})
     assert isinstance(model, LocalModel)

@@ -102,7 +102,8 @@ class ProgramCommands:
         """Run `engine WORDS`; return what it printed. A checkpoint; if cancelled, it is ended."""
         with trio.move_on_after(_SECONDS):
             result = await trio.run_process(
-                [sys.executable, "-m", "engine", *words],
+                # -P: a project's `engine.py`, or its `json.py`, must not be what runs.
+                [sys.executable, "-P", "-m", "engine", *words],
                 stdin=subprocess.DEVNULL,
                 capture_stdout=True,
                 stderr=subprocess.STDOUT,

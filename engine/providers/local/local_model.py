@@ -135,6 +135,8 @@ class LocalModel:
         reader = _StartupOutput(lambda url, context: self._on_started(url, context, key))
         argv = [
             sys.executable,
+            # Not from the folder of the file, which may come with a repository.
+            "-P",
             "-m",
             "engine.providers.local.llama_server",
             self._path,

@@ -156,3 +156,11 @@ def test_cancelled_pager_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not Path(path).exists()
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
+
+
+async def test_files_of_the_project_are_not_the_program(commands: ProgramCommands, tmp_path: Path) -> None:
+    for name in ("engine.py", "json.py", "trio.py"):
+        (tmp_path / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nraise SystemExit(0)\n")
+    result = await commands.permissions("")
+    assert not (tmp_path / "ran").exists()
+    assert any("profile" in line for line in result.lines)
