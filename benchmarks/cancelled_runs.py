@@ -9,7 +9,7 @@ import trio.testing
 
 from benchmarks.bare import BareStep, bare_turn
 from benchmarks.report import Figure, Row, interleaved, median, seconds
-from engine.testing.cancel import cancel_everywhere
+from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.harness import Scenario
 from engine.testing.script import call, done, text
 

@@ -78,6 +78,7 @@ LAYERS = (
     "session",
     "export",
     "control.protocol",
+    "testing.cancellation",
     "testing",
     "control.transport",
     "control.service",

@@ -13,12 +13,15 @@ from engine.core.facade import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from engine.testing.cancel import PromiseBroken as PromiseBroken
-    from engine.testing.cancel import Report as Report
-    from engine.testing.cancel import cancel_everywhere as cancel_everywhere
     from engine.testing.cancel import tool_scenario as tool_scenario
     from engine.testing.cancel_points import WAYS as WAYS
-    from engine.testing.cancel_points import Injection as Injection
+    from engine.testing.cancellation.enumeration import NotRepeatable as NotRepeatable
+    from engine.testing.cancellation.enumeration import PromiseBroken as PromiseBroken
+    from engine.testing.cancellation.enumeration import Report as Report
+    from engine.testing.cancellation.everywhere import cancel_everywhere as cancel_everywhere
+    from engine.testing.cancellation.failure_report import Failure as Failure
+    from engine.testing.cancellation.injections import Injection as Injection
+    from engine.testing.cancellation.points import mark_point as mark_point
     from engine.testing.fake_tools import FakeTools as FakeTools
     from engine.testing.fakes import CountingIds as CountingIds
     from engine.testing.fakes import ScriptedKeeper as ScriptedKeeper
@@ -52,8 +55,13 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
-            "engine.testing.cancel": "PromiseBroken Report cancel_everywhere tool_scenario",
-            "engine.testing.cancel_points": "Injection WAYS",
+            "engine.testing.cancel": "tool_scenario",
+            "engine.testing.cancel_points": "WAYS",
+            "engine.testing.cancellation.enumeration": "NotRepeatable PromiseBroken Report",
+            "engine.testing.cancellation.everywhere": "cancel_everywhere",
+            "engine.testing.cancellation.failure_report": "Failure",
+            "engine.testing.cancellation.injections": "Injection",
+            "engine.testing.cancellation.points": "mark_point",
             "engine.testing.fake_tools": "FakeTools",
             "engine.testing.fakes": "CountingIds ScriptedKeeper ScriptedSnapshots SlowStore TrioClock",
             "engine.testing.fault_proxy": "FaultProxy",

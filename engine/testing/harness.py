@@ -6,13 +6,10 @@ take the same steps in the same order, so a run can be repeated with a cancel in
 at one point.
 """
 
-# pyright: reportPrivateUsage=false
-# Trio offers no public way to seed its scheduler.
-
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import attrs
 import trio
@@ -45,7 +42,9 @@ from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
 from engine.session.turn import Turn
-from engine.testing.cancel_points import Injection, Points
+from engine.testing.cancel_points import TWO_PARTS, WAYS, Points
+from engine.testing.cancellation.injections import Injection
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fake_tools import FakeTools
 from engine.testing.fakes import CountingIds, ScriptedKeeper, SlowStore, TrioClock
 from engine.testing.invariants import Evidence, Seen, check, check_events, check_fold, check_transcript
@@ -110,6 +109,15 @@ class Scenario:
     prompt: Callable[[], PromptLayers | None] = lambda: None
     sources: Callable[[], Sequence[ToolSource]] = tuple
 
+    @property
+    def cancel_ways(self) -> Mapping[str, bool]:
+        """How `cancel_everywhere` cancels it: by the turn's user, by the host, by leaving the block."""
+        return {way: way in TWO_PARTS for way in WAYS}
+
+    def play_once(self, injection: Injection | None, seed: int) -> Run:
+        """Play it once, as `play` does."""
+        return play(self, injection=injection, seed=seed)
+
 
 @attrs.define(eq=False, kw_only=True)
 class Run:
@@ -157,14 +165,6 @@ def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 
             raise
     run.problems += _verify(scenario, run)
     return run
-
-
-def seed_scheduler(seed: int) -> None:
-    """Make trio's scheduler deterministic."""
-    from trio._core import _run
-
-    setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010  # "final" for checkers, and made to be set
-    _run._r.seed(seed)
 
 
 def _endless(script: Sequence[ScriptedAnswer]) -> list[ScriptedAnswer]:

@@ -16,7 +16,7 @@ from engine.acp.editor_connection import LIMITS, EditorConnection
 from engine.control.transport.line_transport import LineTransport
 from engine.core.events import CallSettled, TurnEnded, TurnStarted
 from engine.session.engine import engine_runtime
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools

@@ -39,8 +39,9 @@ from engine.session.engine import engine_runtime
 from engine.session.engine_options import PermissionOptions
 from engine.session.session import live_session
 from engine.session.turn import Turn
-from engine.testing.cancel import cancel_everywhere
-from engine.testing.harness import Scenario, seed_scheduler
+from engine.testing.cancellation.everywhere import cancel_everywhere
+from engine.testing.cancellation.trio_internals import seed_scheduler
+from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.edit import edit_tool

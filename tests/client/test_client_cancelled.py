@@ -17,7 +17,7 @@ from engine.core.events import PermissionAsked, TurnEnded, TurnStarted
 from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import Answer, call, done, text
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt

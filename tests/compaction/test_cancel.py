@@ -10,8 +10,8 @@ from engine.core.errors import ContextOverflow, Overloaded
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
 from engine.core.hooks import Compacted, Compacting, CompactionDecision, Context, Hooks
 from engine.core.llm_types import ModelInfo
-from engine.testing.cancel import cancel_everywhere
-from engine.testing.cancel_points import Injection
+from engine.testing.cancellation.everywhere import cancel_everywhere
+from engine.testing.cancellation.injections import Injection
 from engine.testing.harness import Run, Scenario, play
 from engine.testing.script import Fail, Pause, call, done, text
 from tests.conftest import CountRuns

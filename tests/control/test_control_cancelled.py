@@ -15,7 +15,7 @@ import engine
 from engine.control.listen import ServeOptions, serve
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.conftest import CountRuns

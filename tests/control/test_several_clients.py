@@ -15,7 +15,7 @@ from trio.testing import MockClock
 
 from engine.control.token_file import add_token
 from engine.session.engine_options import PermissionOptions
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.session.test_sub_agents import DEEP, DONE, Script, agent_tools, by_prompt, task

@@ -22,7 +22,7 @@ from engine.mcp_server.engine_tools import EngineTools
 from engine.mcp_server.http_listener import open_connections
 from engine.mcp_server.message_lines import MessageLines
 from engine.session.engine import engine_runtime
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools

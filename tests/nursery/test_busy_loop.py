@@ -12,7 +12,7 @@ from engine.core.events import CallSettled
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools, ScriptedProvider, call, done, text
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 
 
 async def delay(clock: trio.testing.MockClock) -> None:

@@ -38,11 +38,12 @@ from engine.journal.state import Resync
 from engine.session.engine_options import ContextOptions, PermissionOptions
 from engine.session.session import Session
 from engine.session.turn import Turn
-from engine.testing.cancel import cancel_everywhere
-from engine.testing.cancel_points import Injection
+from engine.testing.cancellation.everywhere import cancel_everywhere
+from engine.testing.cancellation.injections import Injection
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fake_tools import STUBBORN, FakeTools
 from engine.testing.fakes import SlowStore
-from engine.testing.harness import Scenario, play, seed_scheduler
+from engine.testing.harness import Scenario, play
 from engine.testing.invariants import check_transcript
 from engine.testing.script import Break, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider

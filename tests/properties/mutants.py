@@ -114,7 +114,8 @@ def plant(mutant: Mutant, package: Path) -> None:
 
 def main(name: str, every: int = 2) -> int:
     """Play a scenario, cancelled at one in *every* points; return 1 and say why if a promise is broken."""
-    from engine.testing.cancel import PromiseBroken, cancel_everywhere
+    from engine.testing.cancellation.enumeration import PromiseBroken
+    from engine.testing.cancellation.everywhere import cancel_everywhere
     from tests.properties.catalogue import CATALOGUE
 
     try:

@@ -6,7 +6,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.testing.cancel_points import WAYS, Injection
+from engine.testing.cancel_points import WAYS
+from engine.testing.cancellation.injections import Injection
 from engine.testing.harness import Scenario, play
 from engine.testing.strategies import scenarios
 from tests.conftest import CountRuns

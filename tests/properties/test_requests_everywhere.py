@@ -23,8 +23,8 @@ from engine.core.events import (
 )
 from engine.core.ids import SessionId
 from engine.core.messages import UserMessage
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fakes import SlowStore
-from engine.testing.harness import seed_scheduler
 from tests.conftest import CountRuns, Soak
 from tests.support.parked import FINE, Asking, Home, asks, do, look, problems
 

@@ -32,8 +32,8 @@ from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
 from engine.store.memory import MemoryStore
 from engine.store.sqlite.store import open_sqlite_store
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fakes import CountingIds, TrioClock
-from engine.testing.harness import seed_scheduler
 from engine.testing.script import Answer, Pause, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.task import Agent

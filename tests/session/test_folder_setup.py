@@ -22,8 +22,8 @@ from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.session.engine_options import FolderSetup, PermissionOptions, Ports
 from engine.store.memory import MemoryStore
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fakes import TrioClock
-from engine.testing.harness import seed_scheduler
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools

@@ -41,8 +41,8 @@ from engine.journal.state import Busy, Idle, Resync, SessionState
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions, Ports
 from engine.session.turn import Turn
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fakes import ScriptedKeeper, SlowStore, TrioClock
-from engine.testing.harness import seed_scheduler
 from engine.testing.script import Answer, Break, Fail, Pause, call, done, reasoning, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.support.bench import Bench, Nothing

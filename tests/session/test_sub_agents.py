@@ -36,7 +36,7 @@ from engine.nursery.rate_limiter import LONG_PREFIX
 from engine.permission.policy import Policy
 from engine.permission.rules.rule_file import parse_rule
 from engine.session.turn import Turn
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.tools.tool import Tool
 from tests.support.bench import Bench, Job

@@ -15,7 +15,7 @@ from engine.core.events import TurnUndone
 from engine.core.messages import UserMessage
 from engine.session.rewind import RewindScope
 from engine.snapshots.project_snapshots import ProjectSnapshots
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from tests.conftest import CountRuns
 from tests.snapshots.conftest import Project
 from tests.snapshots.test_undo import Host, bash, hosted, needs_git, writes

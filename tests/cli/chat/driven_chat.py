@@ -30,8 +30,8 @@ from engine.process.crash_cleanup import look_once
 from engine.session.engine import open_engine
 from engine.session.engine_options import FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fakes import CountingIds, SlowStore, TrioClock
-from engine.testing.harness import seed_scheduler
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedProvider

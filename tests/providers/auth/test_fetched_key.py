@@ -15,7 +15,7 @@ from engine.process.secret_values import SECRET_VALUES
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.auth.fetched_key import FetchedKeyAuth, key_of_command
 from engine.providers.wire.wire_format import Body
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from tests.support.cancel_at import CancelAt
 
 pytestmark = pytest.mark.os

@@ -14,7 +14,7 @@ from engine.core.errors import InvalidArguments
 from engine.core.events import Choice, QuestionAnswered, QuestionAsked
 from engine.core.settings import Settings
 from engine.session.turn import Turn
-from engine.testing.cancel import cancel_everywhere
+from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.harness import Scenario, play
 from engine.testing.script import call, done, text
 from engine.tools.builtin.plan_exit import MAX_CHARS, PLAN_EXIT, PlanExit, plan_exit

@@ -22,7 +22,7 @@ from engine.core.messages import Usage
 from engine.core.settings import RetryPolicy, Settings
 from engine.permission.policy import Policy
 from engine.session.turn import Turn
-from engine.testing.cancel import cancel_everywhere
+from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, Fail, Pause, call, done, text
 from engine.tools.builtin.task import MAX_PROMPT_CHARS, Agent, Agents, Task, task_tool

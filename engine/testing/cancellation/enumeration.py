@@ -1,0 +1,179 @@
+"""`cancel_everywhere`: run something once to count its points, and once more for each point with a cancel there.
+
+    cancel_everywhere(fetch_both)
+
+raises `PromiseBroken` for the first cancel that breaks something, with a report; `NotRepeatable` if two runs without a
+cancel differ, because then no run would prove anything.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
+
+import attrs
+
+from engine.testing.cancellation.injections import Injection
+from engine.testing.cancellation.points import PointCounter
+
+
+class PromiseBroken(AssertionError):
+    """A run broke a promise.
+
+    Attributes:
+        failure: the report as a value, if a function was cancelled.
+    """
+
+    failure: object = None
+
+
+class NotRepeatable(AssertionError):
+    """Two runs that should be the same differ, so a cancel can't be put at each point of them."""
+
+
+@attrs.frozen(kw_only=True)
+class Report:
+    """The number of points and runs.
+
+    Attributes:
+        points: the points of the run without a cancel.
+        runs: the runs with a cancel.
+        left_out: the ways that could not be used here, each with the reason.
+    """
+
+    points: int
+    runs: int
+    left_out: tuple[str, ...] = ()
+
+
+class Played(Protocol):
+    """A run: its points, and what was wrong with it."""
+
+    @property
+    def points(self) -> PointCounter:
+        """The points."""
+        ...
+
+    @property
+    def problems(self) -> list[str]:
+        """What was wrong."""
+        ...
+
+
+@runtime_checkable
+class Playable(Protocol):
+    """What can be cancelled everywhere and knows itself how: a scenario of a turn, for instance."""
+
+    @property
+    def cancel_ways(self) -> Mapping[str, bool]:
+        """The ways to cancel it, each with whether it has a second part."""
+        ...
+
+    def play_once(self, injection: Injection | None, seed: int) -> Played:
+        """Play it once, in a new run."""
+        ...
+
+
+@attrs.frozen(kw_only=True)
+class Plan:
+    """Which cancels to try.
+
+    Attributes:
+        ways: how to cancel, each with whether it has a second part.
+        seeds: the seeds of the schedules.
+        every: take only every n-th point.
+        gaps: for the ways with a second part, the number of points between the two.
+        only: try only this one.
+    """
+
+    ways: Mapping[str, bool]
+    seeds: Sequence[int] = (0,)
+    every: int = 1
+    gaps: Sequence[int] = (1, 7)
+    only: Injection | None = None
+
+    def injections(self, points: int) -> Iterator[Injection]:
+        """Yield the cancels for a run with so many points."""
+        if self.only is not None:
+            yield self.only
+            return
+        for way, has_second in self.ways.items():
+            # The distance matters only if there is a second part.
+            for gap in self.gaps if has_second else (1,):
+                for point in range(0, points, self.every):
+                    yield Injection(way=way, point=point, second=gap)
+
+
+@attrs.frozen(kw_only=True)
+class Broken:
+    """A run that went wrong, as the enumeration found it."""
+
+    run: Played
+    base: Played
+    injection: Injection | None
+    seed: int
+
+
+def enumerate_cancels(
+    play: Callable[[Injection | None, int], Played], plan: Plan, on_broken: Callable[[Broken], None]
+) -> Report:
+    """Play once for each cancel of *plan*, and call *on_broken* for a run with problems; it raises."""
+    points = runs = 0
+    for seed in plan.seeds:
+        base = play(None, seed)
+        points = max(points, len(base.points.names))
+        if base.problems:
+            on_broken(Broken(run=base, base=base, injection=None, seed=seed))
+        names = base.points.names
+        for injection in plan.injections(len(names)):
+            run = play(injection, seed)
+            runs += 1
+            # Otherwise the runs are not deterministic, and points would be missed.
+            if run.points.names[: injection.point] != names[: injection.point]:
+                run.problems.append("before the cancel, the run differed from the run without a cancel")
+            if run.problems:
+                on_broken(Broken(run=run, base=base, injection=injection, seed=seed))
+    return Report(points=points, runs=runs)
+
+
+def raise_broken(broken: Broken) -> None:
+    """Raise `PromiseBroken` with the way, the point and the problems."""
+    where = "without a cancel"
+    injection = broken.injection
+    if injection is not None:
+        names = broken.run.points.names
+        name = names[injection.point] if injection.point < len(names) else "never reached"
+        where = f"with {injection.way} at point {injection.point} ({name}), second part {injection.second} later"
+    message = "\n  ".join(broken.run.problems)
+    raise PromiseBroken(f"{where}, seed {broken.seed}:\n  {message}")
+
+
+def play_everywhere(
+    scenario: Playable, *, ways: Iterable[str], seed: int, every: int, gaps: Iterable[int], only: Injection | None
+) -> Report:
+    """Cancel *scenario*, which knows how to play itself, at each of its points."""
+    known = scenario.cancel_ways
+    plan = Plan(ways={way: known[way] for way in ways}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only)
+    return enumerate_cancels(scenario.play_once, plan, raise_broken)
+
+
+@contextmanager
+def repeatable_process() -> Iterator[None]:
+    """Let Python collect cycles only when a run has ended, and only what the runs have made: it is quick then.
+
+    Each run seeds `random`, whose state is restored at the end.
+    """
+    was_enabled = gc.isenabled()
+    state = random.getstate()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        random.setstate(state)
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,198 @@
+"""`cancel_everywhere`, for any async function, and for scenarios that play themselves."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import signal
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import overload
+
+import attrs
+import trio
+
+from engine.testing.cancellation.complaints import Complaints
+from engine.testing.cancellation.enumeration import Plan, Playable, Report, play_everywhere
+from engine.testing.cancellation.function_run import FunctionRun, FunctionSource, RunOptions, run_function
+from engine.testing.cancellation.injections import (
+    FUNCTION_WAYS,
+    PARTS,
+    SINGLE_WAYS,
+    Injection,
+    parse_injection,
+)
+from engine.testing.cancellation.subject_runs import Subject, run_everywhere
+
+
+@overload
+def cancel_everywhere(
+    scenario: Playable,
+    *,
+    ways: Iterable[str] | None = None,
+    seed: int = 0,
+    every: int = 1,
+    seconds: Iterable[int] = (1, 7),
+    only: str | None = None,
+) -> Report: ...
+
+
+@overload
+def cancel_everywhere(
+    scenario: FunctionSource,
+    *,
+    by: Iterable[str] | None = None,
+    seed: int = 0,
+    every: int = 1,
+    seconds: Iterable[int] = (1, 7),
+    schedules: int = 1,
+    only: str | None = None,
+    limit: float = 10.0,
+    folder: str | os.PathLike[str] | None = None,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    svg: str | os.PathLike[str] | None = None,
+    most_points: int = 100_000,
+) -> Report: ...
+
+
+def cancel_everywhere(
+    scenario: Playable | FunctionSource,
+    *,
+    by: Iterable[str] | None = None,
+    ways: Iterable[str] | None = None,
+    seed: int = 0,
+    every: int = 1,
+    seconds: Iterable[int] = (1, 7),
+    schedules: int = 1,
+    only: str | None = None,
+    limit: float = 10.0,
+    folder: str | os.PathLike[str] | None = None,
+    raises: type[BaseException] | tuple[type[BaseException], ...] = (),
+    svg: str | os.PathLike[str] | None = None,
+    most_points: int = 100_000,
+) -> Report:
+    """Cancel *scenario* at each of its points, in each way, and check what must hold. Not for use inside trio.
+
+    Args:
+        scenario: an async function; or a function that returns one, perhaps as a context manager whose part after the
+            `yield` checks what the function has left; or a `Scenario` of a turn.
+        by: how to cancel a function: "scope", "deadline", "sibling", "thread" and "interrupt" by default;
+            also "scope_twice", "scope_then_interrupt" and "interrupt_twice".
+        ways: how to cancel a scenario of a turn; all of `WAYS` by default.
+        seed: the seed of trio's scheduler, and of `random`.
+        every: take only every n-th point.
+        seconds: for the ways with two cancels: the number of points between them.
+        schedules: repeat everything under so many schedules, with seeds from *seed* on.
+        only: try only this cancel, such as "scope@17", the text in a report.
+        limit: how much virtual time the function may take to end after a cancel, in seconds.
+        folder: files that a run leaves below this folder are a broken promise.
+        raises: exceptions that the function may raise instead of `Cancelled` when it is cancelled.
+        svg: write a drawing of a failure to this file.
+        most_points: a run with more points raises ValueError.
+
+    Raises:
+        PromiseBroken: a cancel broke something; the text is a report.
+        NotRepeatable: two runs without a cancel differ.
+        ValueError: an unknown way, a number that makes no sense, or a scenario with too many points.
+    """
+    if every < 1 or schedules < 1:
+        raise ValueError("every and schedules are at least 1")
+    if trio.lowlevel.in_trio_run():
+        raise RuntimeError("cancel_everywhere starts runs of Trio itself: call it from an ordinary function")
+    injection = None if only is None else parse_injection(only)
+    if isinstance(scenario, Playable):
+        known = tuple(scenario.cancel_ways)
+        chosen = known if ways is None else tuple(ways)
+        check_ways(chosen if injection is None else (injection.way,), known)
+        return play_everywhere(scenario, ways=chosen, seed=seed, every=every, gaps=tuple(seconds), only=injection)
+    chosen, left_out = usable_ways(by if injection is None else (injection.way,))
+    plan = Plan(
+        ways={way: PARTS[way][1] is not None for way in chosen},
+        seeds=range(seed, seed + schedules),
+        every=every,
+        gaps=tuple(seconds),
+        only=injection,
+    )
+    options = RunOptions(
+        limit=limit,
+        folder=None if folder is None else Path(folder),
+        raises=raises if isinstance(raises, tuple) else (raises,),
+        most_points=most_points,
+    )
+    subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
+    report = run_everywhere(subject, plan)
+    return attrs.evolve(report, left_out=left_out)
+
+
+def check_ways(ways: Iterable[str], known: Iterable[str]) -> None:
+    """Raise ValueError for a way that does not exist."""
+    known = tuple(known)
+    for way in ways:
+        if way not in known:
+            raise ValueError(f"{way!r} is no way to cancel; there are {', '.join(known)}")
+
+
+def usable_ways(by: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the ways that can be used here, and those of the default ways that can't, with the reason."""
+    ways = SINGLE_WAYS if by is None else tuple(by)
+    check_ways(ways, FUNCTION_WAYS)
+    reason = _why_no_interrupt()
+    if reason is None:
+        return ways, ()
+    interrupting = [way for way in ways if "interrupt" in PARTS[way]]
+    if interrupting and by is not None:
+        raise ValueError(f"{interrupting[0]!r} can't be used here: {reason}")
+    return tuple(way for way in ways if way not in interrupting), tuple(f"{way}: {reason}" for way in interrupting)
+
+
+def _why_no_interrupt() -> str | None:
+    if threading.current_thread() is not threading.main_thread():
+        return "Python delivers signals to the main thread only"
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return "this program handles SIGINT by itself"
+    return None
+
+
+class _FunctionSubject(Subject):
+    """A function that is passed to `cancel_everywhere`."""
+
+    def __init__(self, source: FunctionSource, options: RunOptions, svg: Path | None) -> None:
+        self._source, self._options, self.svg = source, options, svg
+        self.name, self.location = describe_function(source)
+
+    def play(
+        self, injection: Injection | None, seed: int, complaints: Complaints, *, is_detailed: bool = False
+    ) -> FunctionRun:
+        """Run it once."""
+        return run_function(self._source, injection, self._options, complaints, seed=seed, is_detailed=is_detailed)
+
+    def again(self, injection: Injection | None, seed: int) -> str:
+        """Return the call that repeats exactly one run."""
+        only = "" if injection is None else f'only="{injection}", '
+        defaults = RunOptions()
+        more = "".join(
+            f", {name}={getattr(self._options, name)!r}"
+            for name in ("limit", "most_points")
+            if getattr(self._options, name) != getattr(defaults, name)
+        )
+        if self._options.folder is not None:
+            more += f', folder="{self._options.folder}"'
+        if self._options.raises:
+            more += f", raises=({', '.join(error.__name__ for error in self._options.raises)},)"
+        return f"cancel_everywhere({self.name}, {only}seed={seed}{more})"
+
+
+def describe_function(source: object) -> tuple[str, str]:
+    """Return the name of a function, and its file and line."""
+    while hasattr(source, "func"):
+        source = source.func
+    source = inspect.unwrap(source) if callable(source) else source
+    name = str(getattr(source, "__qualname__", type(source).__name__)).rpartition("<locals>.")[2]
+    code = getattr(source, "__code__", None)
+    if code is None:
+        return name, "?"
+    path = Path(code.co_filename)
+    if path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return name, f"{path}:{code.co_firstlineno}"

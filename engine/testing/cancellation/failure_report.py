@@ -1,0 +1,115 @@
+"""A broken promise of a function, as a text that is understood without knowing the kit."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import attrs
+
+from engine.testing.cancellation.function_points import DESCRIPTIONS
+from engine.testing.cancellation.injections import PARTS, Injection
+from engine.testing.cancellation.source_places import Place
+from engine.testing.cancellation.timeline import Timeline
+from engine.testing.cancellation.timeline_svg import draw
+
+MOST_LISTED = 12
+
+
+@attrs.frozen(kw_only=True)
+class Failure:
+    """A run that broke a promise.
+
+    Attributes:
+        name: the function's name.
+        location: the file and line of the function.
+        injection: the smallest cancel that shows it; None: it shows without one.
+        seed: the seed of the schedule.
+        total: the number of points of the run without a cancel.
+        point_name: what happens at the point of the cancel.
+        struck: the task and the line at which the cancel arrived.
+        problems: what was wrong.
+        timeline: what the tasks did.
+        also_at: all points at which the same way shows a problem.
+        again: what repeats exactly this run.
+        svg_path: where the drawing is; None: it was not asked for.
+    """
+
+    name: str
+    location: str
+    injection: Injection | None
+    seed: int
+    total: int
+    point_name: str
+    struck: tuple[str, Place] | None
+    problems: tuple[str, ...]
+    timeline: Timeline
+    also_at: tuple[int, ...] = ()
+    again: str = ""
+    svg_path: Path | None = None
+
+    def svg(self) -> str:
+        """Return a drawing of the tasks, as an SVG file."""
+        return draw(self.timeline, title=f"{self.name}, {self.summary}")
+
+    @property
+    def summary(self) -> str:
+        """How it was cancelled, in a few words."""
+        return "not cancelled" if self.injection is None else f"cancelled: {self.injection}"
+
+    def __str__(self) -> str:
+        """Return the whole report."""
+        lines = [
+            f"{self.name} is not safe to cancel" if self.injection else f"{self.name} fails without any cancel",
+            "",
+        ]
+        for title, texts in self._facts():
+            lines += _entry(title, texts)
+        lines += ["", "  What the tasks did (>> marks the cancel, and where it arrived):", ""]
+        lines += [f"    {line}" for line in self.timeline.lines()]
+        if self.svg_path is not None:
+            lines += ["", f"  The same as a drawing: {self.svg_path}"]
+        lines += ["", "  To repeat exactly this run:", "", f"    {self.again}"]
+        return "\n".join(lines)
+
+    def _facts(self) -> list[tuple[str, Sequence[str]]]:
+        facts: list[tuple[str, Sequence[str]]] = [("function", [f"{self.name}, {self.location}"])]
+        if self.injection is not None:
+            facts.append(("cancelled", [_how(self.injection)]))
+            facts.append(
+                ("when", [f"at point {self.injection.point} of {self.total} ({self.point_name}), seed {self.seed}"])
+            )
+            if self.struck is None:
+                arrived = "nowhere: the function ended before its next checkpoint, or was shielded"
+            else:
+                arrived = f"in the task {self.struck[0]}, at {self.struck[1]}"
+            facts.append(("arrived", [arrived]))
+        facts.append(("broken", [f"{number}. {text}" for number, text in enumerate(self.problems, 1)]))
+        if len(self.also_at) > 1:
+            facts.append(("shown", [_points(self.also_at, self.total)]))
+        return facts
+
+
+def _entry(title: str, texts: Sequence[str]) -> list[str]:
+    lines: list[str] = []
+    for number, text in enumerate(texts):
+        head = f"  {title if not number else '':<10} "
+        lines += textwrap.wrap(
+            text, 112, initial_indent=head, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False
+        ) or [head]
+    return lines
+
+
+def _how(injection: Injection) -> str:
+    first, second = PARTS[injection.way]
+    text = f"by {DESCRIPTIONS[first]}"
+    if second is not None:
+        points = "point" if injection.second == 1 else "points"
+        text += f", and {injection.second} {points} later by {DESCRIPTIONS[second]}"
+    return text
+
+
+def _points(points: Sequence[int], total: int) -> str:
+    listed = ", ".join(map(str, points[:MOST_LISTED])) + (", ..." if len(points) > MOST_LISTED else "")
+    return f"at {len(points)} of {total} points: {listed}"

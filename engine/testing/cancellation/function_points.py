@@ -1,0 +1,277 @@
+"""The instrument of a run of a function: it knows the function's tasks, strikes, and sees where a cancel arrives."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import weakref
+from collections.abc import AsyncGenerator, Iterator
+
+import attrs
+import trio
+
+from engine.testing.cancellation.injections import PARTS, Means
+from engine.testing.cancellation.points import PointCounter
+from engine.testing.cancellation.source_places import Place, waiting_place
+from engine.testing.cancellation.timeline import Kind, Moment, Timeline
+from engine.testing.cancellation.trio_internals import is_cancelled_by, next_error, stop_run
+from engine.testing.cancellation.virtual_clock import VirtualClock
+
+REASON = "injected by cancel_everywhere"
+# A task that swallows so many cancels does nothing else any more.
+MOST_SWALLOWED = 5
+_TAG = "_struck_by_cancel_everywhere"
+
+
+@attrs.define(eq=False)
+class OwnTask:
+    """A task of the function: its label, the names of its points, and where a cancel has struck it."""
+
+    label: str
+    struck_at: Place | None = None
+    swallowed: int = 0
+    before: str = attrs.field(init=False)
+    after: str = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Make the names once: there are two points in each step."""
+        self.before, self.after = f"before {self.label}", f"after {self.label}"
+
+
+@attrs.define(eq=False)
+class FunctionPoints(PointCounter):
+    """Counts the points of a function's tasks, and strikes at one.
+
+    Attributes:
+        clock: is given the number of steps.
+        timeline: records what happens, if there is one; in the run that is reported only.
+        most_points: a run with more points is stopped.
+        first: the scope that the first part of a cancel cancels.
+        second: the scope around it, for the second part.
+        bell: wakes the sibling task.
+        own: the function's tasks.
+        first_struck: the task and the line at which the cancel arrived first.
+        problems: what was found while the function ran.
+        is_too_long: the run was stopped because of `most_points`.
+        is_stopped: the run was stopped.
+    """
+
+    clock: VirtualClock | None = None
+    timeline: Timeline | None = None
+    most_points: int = 1_000_000
+    first: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    second: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    watchdog: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
+    limit: float = 10.0
+    bell: trio.Event = attrs.field(factory=trio.Event, init=False)
+    own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
+    first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
+    problems: list[str] = attrs.field(factory=list[str], init=False)
+    generators: weakref.WeakSet[AsyncGenerator[object, object]] = attrs.field(factory=weakref.WeakSet, init=False)
+    is_too_long: bool = attrs.field(default=False, init=False)
+    is_stopped: bool = attrs.field(default=False, init=False)
+    interrupted: bool = attrs.field(default=False, init=False)
+    _running: OwnTask | None = attrs.field(default=None, init=False)
+    _delivered: BaseException | None = attrs.field(default=None, init=False)
+    _delivered_at: Place | None = attrs.field(default=None, init=False)
+    _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
+    _labels: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
+    _began: float = attrs.field(default=0.0, init=False)
+
+    # ---- the function's tasks ----------------------------------------------------------------------------------------
+
+    def arm(self, task: trio.lowlevel.Task, name: str) -> None:
+        """Count from here on; *task* runs the function."""
+        self._token = trio.lowlevel.current_trio_token()
+        self._began = trio.current_time()
+        self._running = self._adopt(task, name)
+        self._watch_generators()
+        self.armed = True
+
+    def _adopt(self, task: trio.lowlevel.Task, name: str) -> OwnTask:
+        number = self._labels[name] = self._labels.get(name, 0) + 1
+        own = self.own[task] = OwnTask(name if number == 1 else f"{name}-{number}")
+        return own
+
+    def task_spawned(self, task: trio.lowlevel.Task) -> None:
+        """A task that one of the function's tasks starts is the function's, wherever it runs."""
+        if self.armed and self._running is not None:
+            own = self._adopt(task, _short(task.name))
+            self.note("start", f"starts {own.label}", self._running)
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """A task has ended."""
+        own = self.own.pop(task, None)
+        if own is not None:
+            self.note("end", "ends", own)
+
+    # ---- steps -------------------------------------------------------------------------------------------------------
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task is about to run."""
+        if self.clock is not None:
+            self.clock.steps += 1
+        own = self.own.get(task)
+        if own is None:
+            return
+        self._running = own
+        self.point(own.before)
+        if self.fired:
+            self._see_delivery(task, own)
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        """A task has run to its next checkpoint."""
+        own = self._running
+        # A task that has ended is no longer in `own`, and its last point counts like any other.
+        if own is None:
+            return
+        if self._delivered is not None:
+            self._judge_delivery(own)
+        if self.timeline is not None and task in self.own:
+            self.note("step", f"waits at {waiting_place(task)}", own)
+        self.point(own.after)
+        self._running = None
+        if len(self.names) > self.most_points and not self.is_too_long:
+            self.is_too_long = True
+            self.stop()
+
+    # ---- strikes -----------------------------------------------------------------------------------------------------
+
+    def strikes_twice(self) -> bool:
+        """Tell whether the way of the injection has a second part."""
+        return self.injection is not None and PARTS[self.injection.way][1] is not None
+
+    def strike(self, *, first: bool) -> None:
+        """Cancel, in the way of the injection."""
+        assert self.injection is not None
+        means = PARTS[self.injection.way][0 if first else 1]
+        assert means is not None
+        self.note("cancel", f"cancelled by {DESCRIPTIONS[means]}" + ("" if first else ", the second time"), None)
+        # From now on the function has so much time.
+        self.watchdog.deadline = trio.current_time() + self.limit
+        self._strike(means, self.first if first else self.second)
+
+    def _strike(self, means: Means, scope: trio.CancelScope) -> None:
+        match means:
+            case "scope":
+                scope.cancel(reason=REASON)
+            case "deadline":
+                scope.deadline = trio.current_time()
+            case "sibling":
+                self.bell.set()
+            case "thread":
+                assert self._token is not None
+                # Joined, so that the cancel is always delivered before the next step of the scheduler's loop.
+                thread = threading.Thread(target=self._token.run_sync_soon, args=(scope.cancel,), name="canceller")
+                thread.start()
+                thread.join()
+            case "interrupt":
+                self.interrupted = True
+                signal.raise_signal(signal.SIGINT)
+
+    # ---- deliveries --------------------------------------------------------------------------------------------------
+
+    def _see_delivery(self, task: trio.lowlevel.Task, own: OwnTask) -> None:
+        error = next_error(task)
+        if isinstance(error, KeyboardInterrupt):
+            self._note_struck(own, waiting_place(task), "KeyboardInterrupt")
+        elif isinstance(error, trio.Cancelled) and is_cancelled_by(task, (self.first, self.second)):
+            self._delivered, self._delivered_at = error, waiting_place(task)
+
+    def _judge_delivery(self, own: OwnTask) -> None:
+        """A second `Cancelled` is fine while the first is still on its way; otherwise the first was swallowed."""
+        error, place = self._delivered, self._delivered_at
+        self._delivered = self._delivered_at = None
+        assert error is not None
+        assert place is not None
+        if own.struck_at is None:
+            self._note_struck(own, place, "Cancelled")
+        elif not any(getattr(one, _TAG, False) for one in _handled_by(error)):
+            self._note_swallowed(own, own.struck_at, place)
+        setattr(error, _TAG, True)
+        own.struck_at = place
+
+    def _note_struck(self, own: OwnTask, place: Place, name: str) -> None:
+        own.struck_at = place
+        if self.first_struck is None:
+            self.first_struck = own.label, place
+        self.note("struck", f"{name} at {place}", own)
+
+    def _note_swallowed(self, own: OwnTask, place: Place, further: Place) -> None:
+        own.swallowed += 1
+        self.note("swallowed", f"had swallowed Cancelled; cancelled again at {further}", own)
+        if own.swallowed == 1:
+            self.problems.append(
+                f"the task {own.label} swallowed Cancelled, which it got at {place}, and went on to {further}"
+            )
+        elif own.swallowed == MOST_SWALLOWED:
+            # It may do so for ever, and would never let the time pass.
+            self.stop()
+
+    def stop(self) -> None:
+        """End the run, although its tasks would not."""
+        self.is_stopped = True
+        stop_run()
+
+    # ---- the rest ----------------------------------------------------------------------------------------------------
+
+    def note(self, kind: Kind, text: str, own: OwnTask | None) -> None:
+        """Record a moment, if this run is reported."""
+        if self.timeline is not None and self.armed:
+            moment = Moment(
+                point=len(self.names),
+                time=trio.current_time() - self._began,
+                task=own.label if own is not None else "",
+                kind=kind,
+                text=text,
+            )
+            self.timeline.moments.append(moment)
+
+    def point(self, name: str) -> None:
+        """Count this point, and strike if it is the selected one."""
+        if self.timeline is not None and not name.startswith(("before ", "after ")):
+            self.note("mark", f"point {name}", self._running)
+        super().point(name)
+
+    def _watch_generators(self) -> None:
+        """Remember the asynchronous generators that the function's tasks start."""
+        hooks = sys.get_asyncgen_hooks()
+
+        def first_iteration(generator: AsyncGenerator[object, object]) -> None:
+            if self._running is not None:
+                self.generators.add(generator)
+            if hooks.firstiter is not None:
+                hooks.firstiter(generator)
+
+        sys.set_asyncgen_hooks(firstiter=first_iteration)
+
+
+DESCRIPTIONS: dict[Means, str] = {
+    "scope": "a scope around the function",
+    "deadline": "the deadline of a scope around the function",
+    "sibling": "a sibling task, which cancels their nursery",
+    "thread": "another thread, through the trio token",
+    "interrupt": "a KeyboardInterrupt",
+}
+
+
+def _short(name: str) -> str:
+    """Return the last part of a task's name: `pool.Pool._serve` is `_serve`."""
+    name = name.rpartition(".<locals>.")[2]
+    return name if name.startswith("<") else name.rpartition(".")[2] or name
+
+
+def _handled_by(error: BaseException) -> Iterator[BaseException]:
+    """Yield the exceptions that were being handled when *error* was raised, those in groups too."""
+    todo = [error.__context__]
+    seen = set[int]()
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        yield one
+        todo += [one.__context__, one.__cause__]
+        if isinstance(one, BaseExceptionGroup):
+            todo += one.exceptions

@@ -1,0 +1,373 @@
+"""One run of a function, perhaps with a cancel, and what was wrong with it.
+
+A run is a new `trio.run` with a seeded scheduler and a virtual clock: the same function, seed and cancel give the same
+run, as long as the function's own behaviour does not depend on real time, threads or the network.
+"""
+
+from __future__ import annotations
+
+import gc
+import inspect
+import random
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Protocol
+
+import attrs
+import trio
+import trio.testing
+
+from engine.testing.cancellation.complaints import Complaints
+from engine.testing.cancellation.function_points import REASON, FunctionPoints
+from engine.testing.cancellation.injections import Injection
+from engine.testing.cancellation.leftovers import left_behind, take_snapshot
+from engine.testing.cancellation.points import installed
+from engine.testing.cancellation.source_places import raising_place, waiting_place
+from engine.testing.cancellation.timeline import Timeline
+from engine.testing.cancellation.trio_internals import seed_scheduler, shields_of
+from engine.testing.cancellation.virtual_clock import VirtualClock
+
+AsyncFunction = Callable[[], Awaitable[object]]
+# An async function, or a function that makes one, perhaps as a context manager: what follows its `yield` is a check.
+FunctionSource = AsyncFunction | Callable[[], AsyncFunction | AbstractContextManager[AsyncFunction]]
+
+# A run without a cancel has so much virtual time.
+MOST_SECONDS = 100_000.0
+# Steps in which what the function has left may still end by itself.
+SETTLE = 5
+
+
+@attrs.frozen(kw_only=True)
+class RunOptions:
+    """What is the same in all runs of a function.
+
+    Attributes:
+        limit: how much virtual time may pass after the cancel.
+        folder: files that are left below it are reported.
+        raises: exceptions that the function may raise instead of `Cancelled`.
+        most_points: a run with more points is stopped.
+        real_time: use the real clock; then runs are rarely repeatable.
+    """
+
+    limit: float = 10.0
+    folder: Path | None = None
+    raises: tuple[type[BaseException], ...] = ()
+    most_points: int = 100_000
+    real_time: bool = False
+
+
+@attrs.define(eq=False, kw_only=True)
+class FunctionRun:
+    """A run: its points, and what was wrong with it, as sentences."""
+
+    points: FunctionPoints
+    problems: list[str] = attrs.field(factory=list[str])
+    returned: bool = False
+    ended_at: float | None = None
+
+
+class TrioRun(Protocol):
+    """Runs an async function, as `trio.run` does."""
+
+    def __call__(
+        self, function: AsyncFunction, *, clock: trio.abc.Clock | None, instruments: list[trio.abc.Instrument]
+    ) -> object:
+        """Run *function*."""
+        ...
+
+
+def _trio_run(
+    function: AsyncFunction, *, clock: trio.abc.Clock | None, instruments: list[trio.abc.Instrument]
+) -> object:
+    return trio.run(function, clock=clock, instruments=instruments, strict_exception_groups=True)
+
+
+def new_run(injection: Injection | None, options: RunOptions, *, is_detailed: bool = False) -> FunctionRun:
+    """Return a run that has not begun."""
+    points = FunctionPoints(
+        injection,
+        timeline=Timeline() if is_detailed else None,
+        most_points=options.most_points,
+        limit=options.limit,
+    )
+    return FunctionRun(points=points)
+
+
+def run_function(
+    source: FunctionSource,
+    injection: Injection | None,
+    options: RunOptions,
+    complaints: Complaints,
+    *,
+    seed: int = 0,
+    is_detailed: bool = False,
+) -> FunctionRun:
+    """Run the function of *source* once, in a new `trio.run`, and check what holds for all Trio code."""
+    run = new_run(injection, options, is_detailed=is_detailed)
+    random.seed(seed)
+
+    def run_it() -> None:
+        with _case(source, run) as function:
+            perform(run, options, partial_body(run, options, function), seed=seed)
+
+    check_run(run, options, complaints, run_it)
+    return run
+
+
+def partial_body(run: FunctionRun, options: RunOptions, function: AsyncFunction) -> AsyncFunction:
+    """Return the async function of a whole run: *function*, inside what can cancel it."""
+
+    async def body() -> None:
+        await strike_function(run, options, function, name=_name_of(function))
+
+    return body
+
+
+def perform(
+    run: FunctionRun,
+    options: RunOptions,
+    body: AsyncFunction,
+    *,
+    seed: int,
+    clock: trio.abc.Clock | None = None,
+    trio_run: TrioRun = _trio_run,
+) -> None:
+    """Run *body* in Trio, and note with what it ended. KeyboardInterrupt passes, unless the run has injected it."""
+    points = run.points
+    if clock is None and not options.real_time:
+        clock = points.clock = VirtualClock()
+    seed_scheduler(seed)
+    is_interrupted = False
+    try:
+        with installed(points):
+            trio_run(body, clock=clock, instruments=[points])
+    except KeyboardInterrupt:
+        if not points.interrupted:
+            raise
+        is_interrupted = True
+    except trio.TrioInternalError:
+        if not points.is_stopped:
+            raise
+    except BaseExceptionGroup as group:
+        # A group that holds nothing but the injected KeyboardInterrupt.
+        if not points.interrupted or group.split(KeyboardInterrupt)[1] is not None:
+            raise
+        is_interrupted = True
+    if points.interrupted and points.fired and not is_interrupted and not points.problems:
+        run.problems.append("KeyboardInterrupt was swallowed: the run ended without it")
+
+
+def check_run(run: FunctionRun, options: RunOptions, complaints: Complaints, run_it: Callable[[], None]) -> None:
+    """Call *run_it*, which runs the function, and add what it did wrong or left behind to the run's problems."""
+    before = take_snapshot(options.folder)
+    complaints.take()
+    run_it()
+    # The labels stay, the tasks go: their frames would keep what the function has left.
+    run.points.own.clear()
+    gc.collect()
+    run.problems[:0] = run.points.problems
+    run.problems += left_behind(before, options.folder)
+    complained = complaints.take()
+    # A run that was stopped leaves complaints that are not the function's.
+    if not run.points.is_stopped:
+        run.problems += complained
+    if run.points.injection is not None and not run.points.fired:
+        run.problems.append(f"the cancel never struck: this run has only {len(run.points.names)} points")
+
+
+async def strike_function(run: FunctionRun, options: RunOptions, function: AsyncFunction, *, name: str) -> None:
+    """Run *function* where it can be cancelled in each way: inside two scopes, with a sibling task, under a watchdog."""
+    points = run.points
+    async with trio.open_nursery() as outer:
+        # Stops what never ends.
+        outer.start_soon(_watch, run, options, trio.lowlevel.current_task())
+        try:
+            with points.second:
+                async with trio.open_nursery() as inner:
+                    points.first = inner.cancel_scope
+                    inner.start_soon(_cancel_when_rung, points)
+                    await _call(run, options, function, name)
+                    inner.cancel_scope.cancel(reason="the function has ended")
+        finally:
+            outer.cancel_scope.cancel(reason="the function has ended")
+
+
+async def _cancel_when_rung(points: FunctionPoints) -> None:
+    await points.bell.wait()
+    points.first.cancel(reason=REASON)
+
+
+async def _call(run: FunctionRun, options: RunOptions, function: AsyncFunction, name: str) -> None:
+    points = run.points
+    points.arm(trio.lowlevel.current_task(), name)
+    try:
+        await function()
+    except BaseException as error:  # what must pass is raised again  # noqa: ASYNC103, BLE001
+        _end(run)
+        passing, ordinary = _split(error, points)
+        if ordinary is not None:
+            _note_raised(run, ordinary, options)
+        if passing is not None:
+            raise passing from None
+    else:
+        _end(run)
+        run.returned = True
+        main = next(iter(points.own.values()))
+        if main.struck_at is not None and not main.swallowed:
+            points.problems.append(
+                f"the task {main.label} swallowed Cancelled, which it got at {main.struck_at}, and returned normally"
+            )
+    finally:
+        points.armed = False
+    await _check_left(run)
+
+
+def _end(run: FunctionRun) -> None:
+    run.ended_at = trio.current_time()
+    run.points.note("end", "the function has ended", None)
+
+
+def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException | None, BaseException | None]:
+    """Separate the injected cancel from what the function raised by itself."""
+    kinds = (trio.Cancelled, KeyboardInterrupt) if points.interrupted else (trio.Cancelled,)
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(kinds)
+    return (error, None) if isinstance(error, kinds) else (None, error)
+
+
+def _note_raised(run: FunctionRun, error: BaseException, options: RunOptions) -> None:
+    # A developer's Ctrl-C ends everything.
+    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+        raise error
+    ones = [one for one in _leaves(error) if not isinstance(one, options.raises)]
+    if ones:
+        named = "; ".join(f"{type(one).__name__}: {one} ({raising_place(one)})" for one in ones)
+        run.problems.append(f"the function raised {named}")
+
+
+def _leaves(error: BaseException) -> Generator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for one in error.exceptions:
+            yield from _leaves(one)
+    else:
+        yield error
+
+
+# ---- what is left inside of the run ----------------------------------------------------------------------------------
+
+
+async def _check_left(run: FunctionRun) -> None:
+    """Report the function's tasks and generators that have outlived it. Shielded: the run was cancelled."""
+    points = run.points
+    this = trio.lowlevel.current_task()
+    with trio.CancelScope(shield=True):
+        for _ in range(SETTLE):
+            if not _tasks_left(points, this):
+                break
+            await trio.lowlevel.checkpoint()
+    for task in _tasks_left(points, this):
+        label = points.own[task].label
+        points.problems.append(f"the task {label} is left, at {waiting_place(task)}")
+    if points.generators:
+        # What only a cycle of references keeps is not left.
+        gc.collect()
+    for generator in points.generators:
+        if generator.ag_frame is not None and not generator.ag_running:  # type: ignore[attr-defined]
+            points.problems.append(
+                f"the async generator {generator.__name__} is left open at line {generator.ag_frame.f_lineno}"  # type: ignore[attr-defined]
+            )
+
+
+def _tasks_left(points: FunctionPoints, this: trio.lowlevel.Task) -> list[trio.lowlevel.Task]:
+    """Return the function's tasks that no task around the function waits for."""
+    around = {this, *_ancestors(this)}
+    around.discard(trio.lowlevel.current_root_task() or this)
+    return [task for task in points.own if task is not this and not around.intersection(_ancestors(task))]
+
+
+def _ancestors(task: trio.lowlevel.Task) -> Generator[trio.lowlevel.Task]:
+    nursery = task.parent_nursery
+    while nursery is not None:
+        yield nursery.parent_task
+        nursery = nursery.parent_task.parent_nursery
+
+
+# ---- what never ends -------------------------------------------------------------------------------------------------
+
+
+async def _watch(run: FunctionRun, options: RunOptions, main: trio.lowlevel.Task) -> None:
+    """Name what has not ended in time, take its shields away, and stop the run if that does not help."""
+    points = run.points
+    points.watchdog.deadline = trio.current_time() + MOST_SECONDS
+    with points.watchdog:
+        await trio.sleep_forever()
+    if not points.armed:
+        # The function has ended, and this task is cancelled.
+        await trio.lowlevel.checkpoint()
+        return
+    waiting = [task for task in points.own if not task.child_nurseries or task is main]
+    where = "; ".join(f"{points.own[task].label} at {waiting_place(task)}" for task in waiting)
+    if points.fired:
+        points.problems.append(
+            f"the function has not ended {options.limit:g} virtual seconds after the cancel; it waits: {where}"
+        )
+    else:
+        points.problems.append(
+            f"the function does not end: after {MOST_SECONDS:,.0f} virtual seconds it waits: {where}"
+        )
+    points.note("mark", "its shields are taken away", None)
+    for task in waiting:
+        for scope in list(shields_of(task, points.first)):
+            scope.shield = False
+    points.first.cancel(reason="it does not end")
+    await trio.sleep(options.limit)
+    points.stop()
+
+
+# ---- where the function comes from -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _case(source: FunctionSource, run: FunctionRun) -> Generator[AsyncFunction]:
+    """Make the function; an assertion that fails afterwards is a problem of the run."""
+    if is_async(source):
+        yield source  # type: ignore[misc]  # checked
+        return
+    case = source()
+    if is_async(case):
+        yield case  # type: ignore[misc]  # checked
+    elif isinstance(case, AbstractContextManager):
+        function = case.__enter__()
+        try:
+            yield function
+        except BaseException as error:
+            if not case.__exit__(type(error), error, error.__traceback__):
+                raise
+        else:
+            try:
+                case.__exit__(None, None, None)
+            except Exception as error:  # noqa: BLE001  # a check of the function's author, whatever it raises
+                text = f": {error}" if str(error) else ""
+                run.problems.append(f"after the run, {type(error).__name__}{text} ({raising_place(error)})")
+    else:
+        if inspect.iscoroutine(case):
+            case.close()
+        raise TypeError(
+            f"{source!r} is neither an async function, nor does it return one or a context manager of one; "
+            f"it returned {case!r}. With arguments, write functools.partial(function, argument)"
+        )
+
+
+def is_async(thing: object) -> bool:
+    """Tell whether calling *thing* gives something to await."""
+    function = thing
+    while hasattr(function, "func"):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _name_of(function: object) -> str:
+    while hasattr(function, "func"):
+        function = function.func
+    return str(getattr(function, "__name__", type(function).__name__))

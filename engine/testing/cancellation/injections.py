@@ -1,0 +1,50 @@
+"""A cancel as a value: in which way, at which point, and how many points later a second one follows."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, get_args
+
+import attrs
+
+Means = Literal["scope", "deadline", "sibling", "thread", "interrupt"]
+FunctionWay = Literal[
+    "scope", "deadline", "sibling", "thread", "interrupt", "scope_twice", "scope_then_interrupt", "interrupt_twice"
+]
+FUNCTION_WAYS: tuple[FunctionWay, ...] = get_args(FunctionWay)
+SINGLE_WAYS: tuple[FunctionWay, ...] = FUNCTION_WAYS[:5]
+
+# What strikes first, and what strikes second.
+PARTS: dict[str, tuple[Means, Means | None]] = {
+    "scope": ("scope", None),
+    "deadline": ("deadline", None),
+    "sibling": ("sibling", None),
+    "thread": ("thread", None),
+    "interrupt": ("interrupt", None),
+    "scope_twice": ("scope", "scope"),
+    "scope_then_interrupt": ("scope", "interrupt"),
+    "interrupt_twice": ("interrupt", "interrupt"),
+}
+
+_TEXT = re.compile(r"(?P<way>[a-z_]+)@(?P<point>\d+)(?:\+(?P<second>\d+))?")
+
+
+@attrs.frozen(kw_only=True)
+class Injection:
+    """A cancel: how, at which point, and how many points later its second part follows."""
+
+    way: str
+    point: int
+    second: int = 1
+
+    def __str__(self) -> str:
+        """Return the text that `parse_injection` takes: `scope@17`, `interrupt_twice@17+3`."""
+        return f"{self.way}@{self.point}" + (f"+{self.second}" if self.second != 1 else "")
+
+
+def parse_injection(text: str) -> Injection:
+    """Return the cancel that *text* names, as `scope@17`. Raises ValueError."""
+    match = _TEXT.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no cancel: write WAY@POINT, as in scope@17, or WAY@POINT+DISTANCE")
+    return Injection(way=match["way"], point=int(match["point"]), second=int(match["second"] or 1))

@@ -1,0 +1,149 @@
+"""What a run leaves in the process: threads, child processes, descriptors, and files below a folder."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import attrs
+
+from engine.testing.cancellation.trio_internals import idle_workers
+
+# So long may a thread that was left behind take to end, in real seconds.
+THREAD_GRACE = 1.0
+_DESCRIPTORS = Path("/proc/self/fd") if sys.platform == "linux" else Path("/dev/fd")
+
+
+@attrs.frozen
+class Snapshot:
+    """What the process has at one time."""
+
+    threads: frozenset[int]
+    children: frozenset[int]
+    descriptors: dict[int, str]
+    files: frozenset[str]
+
+
+def take_snapshot(folder: Path | None) -> Snapshot:
+    """Return what the process has now, and the files below *folder*."""
+    return Snapshot(
+        # Trio's idle threads may be given work: those of them that are at work later are new.
+        frozenset(thread.ident or 0 for thread in threading.enumerate()) - idle_workers(),
+        frozenset(child_pids()),
+        _descriptors(),
+        _files(folder),
+    )
+
+
+def left_behind(before: Snapshot, folder: Path | None) -> list[str]:
+    """Return a sentence for each thing that is there now and was not *before*."""
+    descriptors = _descriptors()
+    return [
+        *_threads_left(before),
+        *(f"a process is left: {_command(pid)}" for pid in sorted(set(child_pids()) - before.children)),
+        *(
+            f"{_descriptor(number, target)} is left open"
+            for number, target in descriptors.items()
+            if before.descriptors.get(number) != target
+        ),
+        *(f"the file {name} is left" for name in sorted(_files(folder) - before.files)),
+    ]
+
+
+def child_pids() -> set[int]:
+    """Return the children of this process; nothing where the system has no /proc."""
+    children = set[int]()
+    # A process without children has nothing to read.
+    if sys.platform != "linux" or not has_child():
+        return children
+    for listing in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            children.update(map(int, listing.read_text().split()))
+    return children
+
+
+def has_child() -> bool:
+    """Tell whether this process has a child, at work or not waited for."""
+    if sys.platform == "win32":
+        return False
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except OSError:
+        words = ""
+    return f"{pid}, {words}" if words else f"{pid}, which has ended and was not waited for"
+
+
+def _descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    try:
+        names = os.listdir(_DESCRIPTORS)  # noqa: PTH208  # in each run: Path would take longer than the rest
+    except OSError:
+        return found
+    for name in names:
+        # The listing's own descriptor is closed by now.
+        with suppress(OSError):
+            found[int(name)] = os.readlink(f"{_DESCRIPTORS}/{name}") if sys.platform == "linux" else name  # noqa: PTH115
+    return found
+
+
+def _descriptor(number: int, target: str) -> str:
+    if not target.startswith("socket:"):
+        return f"the descriptor {number} ({target})"
+    with suppress(OSError), socket.socket(fileno=os.dup(number)) as copy:
+        return f"the socket {number} ({_address(copy.getsockname())} to {_peer(copy)})"
+    return f"the socket {number}"
+
+
+def _peer(copy: socket.socket) -> str:
+    try:
+        return _address(copy.getpeername())
+    except OSError:
+        return "nowhere"
+
+
+def _address(address: object) -> str:
+    if isinstance(address, tuple):
+        return ":".join(str(part) for part in address[:2])
+    return str(address) or "unnamed"
+
+
+def _files(folder: Path | None) -> frozenset[str]:
+    if folder is None:
+        return frozenset()
+    return frozenset(str(path) for path in folder.rglob("*") if not path.is_dir())
+
+
+def _threads_left(before: Snapshot) -> list[str]:
+    until = time.monotonic() + THREAD_GRACE
+    while left := _new_threads(before):
+        if time.monotonic() > until:
+            frames = sys._current_frames()
+            return [f"the thread {thread.name} still runs{_line(frames.get(thread.ident or 0))}" for thread in left]
+        time.sleep(0.002)
+    return []
+
+
+def _new_threads(before: Snapshot) -> list[threading.Thread]:
+    new = [thread for thread in threading.enumerate() if thread.ident not in before.threads]
+    if not new:
+        return new
+    idle = idle_workers()
+    return [thread for thread in new if thread.ident not in idle]
+
+
+def _line(frame: FrameType | None) -> str:
+    return "" if frame is None else f", at {frame.f_code.co_filename}:{frame.f_lineno}"

@@ -1,0 +1,175 @@
+"""A subject that is run again and again with cancels, and what becomes of a run that breaks a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NoReturn
+
+import attrs
+
+from engine.testing.cancellation.complaints import Complaints
+from engine.testing.cancellation.enumeration import (
+    Broken,
+    NotRepeatable,
+    Plan,
+    PromiseBroken,
+    Report,
+    enumerate_cancels,
+    repeatable_process,
+)
+from engine.testing.cancellation.failure_report import Failure
+from engine.testing.cancellation.function_run import FunctionRun
+from engine.testing.cancellation.injections import PARTS, Injection
+from engine.testing.cancellation.timeline import Timeline
+
+# For a report: so many more runs show at which other points the same way breaks something.
+MOST_MORE_RUNS = 300
+
+
+class Subject:
+    """Something that can be run again and again, as `run_everywhere` needs it."""
+
+    name: str = ""
+    location: str = ""
+    svg: Path | None = None
+
+    def play(
+        self, injection: Injection | None, seed: int, complaints: Complaints, *, is_detailed: bool = False
+    ) -> FunctionRun:
+        """Run it once."""
+        raise NotImplementedError
+
+    def again(self, injection: Injection | None, seed: int) -> str:
+        """Return the line that repeats exactly one run."""
+        raise NotImplementedError
+
+
+def run_everywhere(subject: Subject, plan: Plan) -> Report:
+    """Run *subject* without a cancel, twice, and then with each cancel of *plan*. Raises at the first broken promise."""
+    complaints = Complaints()
+
+    def play(injection: Injection | None, seed: int) -> FunctionRun:
+        run = subject.play(injection, seed, complaints)
+        if run.points.is_too_long:
+            raise ValueError(
+                f"a run of {subject.name} has more than {run.points.most_points:,} points; "
+                "make it shorter, or allow more with most_points"
+            )
+        if injection is None:
+            # The first run also does what only a first run does: imports, caches. What it leaves is not counted.
+            first, run = run, subject.play(None, seed, complaints)
+            check_same(subject, first, run)
+        return run
+
+    def on_broken(broken: Broken) -> NoReturn:
+        assert isinstance(broken.run, FunctionRun)
+        assert isinstance(broken.base, FunctionRun)
+        raise_failure(subject, plan, broken, complaints)
+
+    with complaints.collected(), repeatable_process():
+        return enumerate_cancels(play, plan, on_broken)
+
+
+def check_same(subject: Subject, first: FunctionRun, second: FunctionRun) -> None:
+    """Raise NotRepeatable if two runs without a cancel differ."""
+    one, other = first.points.names, second.points.names
+    if one == other:
+        return
+    at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    raise NotRepeatable(_difference(subject, at, one, other))
+
+
+def _difference(subject: Subject, at: int, one: list[str], other: list[str]) -> str:
+    def named(names: list[str]) -> str:
+        return f"{names[at]!r}" if at < len(names) else f"the end, after {len(names)} points"
+
+    return (
+        f"{subject.name} ({subject.location}) can't be cancelled everywhere: its runs differ.\n"
+        f"  At point {at}, one run has {named(one)}, another has {named(other)}.\n"
+        "  A cancel can be put at each point only if every run takes the same steps. Make the function independent of "
+        "real time,\n  threads, processes, other programs on the network, and of the order of sets; or put a fake in "
+        "their place."
+    )
+
+
+# ---- from a broken run to a report -----------------------------------------------------------------------------------
+
+
+def raise_failure(subject: Subject, plan: Plan, broken: Broken, complaints: Complaints) -> NoReturn:
+    """Find the smallest cancel that shows a problem, run it once more in detail, and raise the report."""
+    names = broken.base.points.names
+    if (
+        broken.injection is not None
+        and broken.run.points.names[: broken.injection.point] != names[: broken.injection.point]
+    ):
+        run_names = broken.run.points.names
+        at = next((n for n, (a, b) in enumerate(zip(names, run_names, strict=False)) if a != b), len(run_names))
+        raise NotRepeatable(_difference(subject, at, names, run_names))
+    injection, seed, run = _smallest(subject, plan, broken, complaints)
+    detailed = subject.play(injection, seed, complaints, is_detailed=True)
+    problems = detailed.problems or [
+        *run.problems,
+        "(it did not show again when the run was repeated: something differs from run to run)",
+    ]
+    failure = Failure(
+        name=subject.name,
+        location=subject.location,
+        injection=injection,
+        seed=seed,
+        total=len(names),
+        point_name="" if injection is None or injection.point >= len(names) else names[injection.point],
+        struck=detailed.points.first_struck,
+        problems=tuple(problems),
+        timeline=detailed.points.timeline or Timeline(),
+        also_at=()
+        if injection is None or plan.only is not None
+        else _also_at(subject, injection, seed, complaints, points=len(names)),
+        again=subject.again(injection, seed),
+        svg_path=subject.svg,
+    )
+    if subject.svg is not None:
+        subject.svg.write_text(failure.svg(), encoding="utf-8")
+    error = PromiseBroken(str(failure))
+    error.failure = failure
+    raise error
+
+
+def _smallest(
+    subject: Subject, plan: Plan, broken: Broken, complaints: Complaints
+) -> tuple[Injection | None, int, FunctionRun]:
+    """Return the first cancel that shows a problem, among those that are smaller than the one found, or that one."""
+    assert isinstance(broken.run, FunctionRun)
+    injection, seed = broken.injection, broken.seed
+    if injection is None or plan.only is not None:
+        return injection, seed, broken.run
+    first_seed = plan.seeds[0]
+    smaller = list(_smaller(injection, plan.every, len(broken.base.points.names)))
+    candidates = [(one, chosen) for chosen in dict.fromkeys((first_seed, seed)) for one in (*smaller, injection)]
+    for one, chosen in candidates[:MOST_MORE_RUNS]:
+        run = subject.play(one, chosen, complaints)
+        if run.problems and run.points.fired:
+            return one, chosen, run
+    return injection, seed, broken.run
+
+
+def _smaller(injection: Injection, every: int, points: int) -> Iterable[Injection]:
+    first, second = PARTS[injection.way]
+    if second is not None:
+        yield Injection(way=first, point=injection.point)
+        if injection.point + injection.second < points:
+            yield Injection(way=second, point=injection.point + injection.second)
+    for point in range(max(0, injection.point - every + 1), injection.point):
+        yield attrs.evolve(injection, point=point)
+
+
+def _also_at(
+    subject: Subject, injection: Injection, seed: int, complaints: Complaints, *, points: int
+) -> tuple[int, ...]:
+    """Return the points at which the same way shows a problem."""
+    step = max(1, -(-points // MOST_MORE_RUNS))
+    return tuple(
+        point
+        for point in sorted({*range(0, points, step), injection.point})
+        if subject.play(attrs.evolve(injection, point=point), seed, complaints).problems
+    )

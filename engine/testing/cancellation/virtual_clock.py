@@ -1,0 +1,68 @@
+"""A clock that jumps while nothing happens, and follows real time while a thread or a child process is at work.
+
+`trio.testing.MockClock` jumps also while a thread works, so that a deadline passes in no time.
+"""
+
+from __future__ import annotations
+
+import time
+
+import attrs
+import trio
+
+from engine.testing.cancellation.leftovers import child_pids
+
+# How often to look whether a child process has ended, in real seconds.
+LOOK = 0.02
+
+
+@attrs.define(eq=False)
+class VirtualClock(trio.abc.Clock):
+    """Virtual time for one run; no task sleeps in real time.
+
+    Attributes:
+        steps: counts the scheduler's steps; the run's instrument does.
+    """
+
+    steps: int = 0
+    _others: set[int] = attrs.field(factory=child_pids, init=False)
+    _now: float = 0.0
+    _idle_at: int = -1
+    _real: float | None = None
+
+    def start_clock(self) -> None:
+        """Do nothing: the time begins with 0."""
+
+    def current_time(self) -> float:
+        """Return the virtual time."""
+        return self._now
+
+    def deadline_to_sleep_time(self, deadline: float) -> float:
+        """Return how long to wait for the network; called when no task can run."""
+        if deadline <= self._now:
+            return 0
+        if self._idle_at != self.steps:
+            # What the network has for us comes before a jump: look at it once, without waiting.
+            self._idle_at = self.steps
+            return 0
+        if _threads_at_work() or child_pids() - self._others:
+            return self._follow_real_time(deadline)
+        self._real = None
+        if deadline == float("inf"):
+            # Nothing will ever happen, unless a signal comes: the watchdog of a run has a deadline.
+            return LOOK
+        self._now = deadline
+        self._idle_at = -1
+        return 0
+
+    def _follow_real_time(self, deadline: float) -> float:
+        real = time.monotonic()
+        if self._real is not None:
+            self._now = min(deadline, self._now + real - self._real)
+        self._real = real
+        return min(LOOK, max(0.0, deadline - self._now))
+
+
+def _threads_at_work() -> bool:
+    # Released by Trio's own task when the thread's result has arrived, so there is no race.
+    return trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0
