@@ -263,7 +263,7 @@ EXTRAS: Mapping[str, frozenset[str]] = {
     "mcp_server.*": frozenset({"anyio", "mcp", "mcp_types", "pydantic"}),
     "providers.auth.google": frozenset({"google"}),
     "store.postgres.*": frozenset({"psycopg"}),
-    "testing.*": frozenset({"hypothesis"}),
+    "testing.*": frozenset({"hypothesis", "pytest"}),
 }
 
 # Time, randomness, the machine: they enter pure logic as arguments.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -24,7 +24,7 @@ class Complaints:
         return list(dict.fromkeys(texts))
 
     @contextmanager
-    def collected(self) -> Iterator[None]:
+    def collected(self) -> Generator[None]:
         """Collect; warnings of other kinds go where they went before."""
         with warnings.catch_warnings():
             for category in (ResourceWarning, RuntimeWarning):

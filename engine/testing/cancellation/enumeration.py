@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
 
@@ -32,6 +32,10 @@ class PromiseBroken(AssertionError):
 
 class NotRepeatable(AssertionError):
     """Two runs that should be the same differ, so a cancel can't be put at each point of them."""
+
+
+class TooManyPoints(ValueError):
+    """A run has more points than are allowed."""
 
 
 @attrs.frozen(kw_only=True)
@@ -161,7 +165,7 @@ def play_everywhere(
 
 
 @contextmanager
-def repeatable_process() -> Iterator[None]:
+def repeatable_process() -> Generator[None]:
     """Let Python collect cycles only when a run has ended, and only what the runs have made: it is quick then.
 
     Each run seeds `random`, whose state is restored at the end.

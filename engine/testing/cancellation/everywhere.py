@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from types import CodeType
 from typing import overload
 
 import attrs
@@ -15,6 +16,7 @@ import trio
 
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.enumeration import Plan, Playable, Report, play_everywhere
+from engine.testing.cancellation.error_text import without_partial
 from engine.testing.cancellation.function_run import FunctionRun, FunctionSource, RunOptions, run_function
 from engine.testing.cancellation.injections import (
     FUNCTION_WAYS,
@@ -94,7 +96,7 @@ def cancel_everywhere(
     Raises:
         PromiseBroken: a cancel broke something; the text is a report.
         NotRepeatable: two runs without a cancel differ.
-        ValueError: an unknown way, a number that makes no sense, or a scenario with too many points.
+        ValueError: an unknown way, a number that makes no sense, or a function with too many points.
     """
     if every < 1 or schedules < 1:
         raise ValueError("every and schedules are at least 1")
@@ -185,12 +187,11 @@ class _FunctionSubject(Subject):
 
 def describe_function(source: object) -> tuple[str, str]:
     """Return the name of a function, and its file and line."""
-    while hasattr(source, "func"):
-        source = source.func
-    source = inspect.unwrap(source) if callable(source) else source
-    name = str(getattr(source, "__qualname__", type(source).__name__)).rpartition("<locals>.")[2]
-    code = getattr(source, "__code__", None)
-    if code is None:
+    source = without_partial(source)
+    function: object = inspect.unwrap(source) if callable(source) else source
+    name = str(getattr(function, "__qualname__", type(function).__name__)).rpartition("<locals>.")[2]
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
         return name, "?"
     path = Path(code.co_filename)
     if path.is_relative_to(Path.cwd()):

@@ -66,7 +66,8 @@ class Failure:
         ]
         for title, texts in self._facts():
             lines += _entry(title, texts)
-        lines += ["", "  What the tasks did (>> marks the cancel, and where it arrived):", ""]
+        marks = " (>> marks the cancel, and where it arrived)" if self.injection else ""
+        lines += ["", f"  What the tasks did{marks}:", ""]
         lines += [f"    {line}" for line in self.timeline.lines()]
         if self.svg_path is not None:
             lines += ["", f"  The same as a drawing: {self.svg_path}"]

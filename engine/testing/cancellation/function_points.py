@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Iterator
 import attrs
 import trio
 
+from engine.testing.cancellation.error_text import is_group
 from engine.testing.cancellation.injections import PARTS, Means
 from engine.testing.cancellation.points import PointCounter
 from engine.testing.cancellation.source_places import Place, waiting_place
@@ -68,7 +69,9 @@ class FunctionPoints(PointCounter):
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
     problems: list[str] = attrs.field(factory=list[str], init=False)
-    generators: weakref.WeakSet[AsyncGenerator[object, object]] = attrs.field(factory=weakref.WeakSet, init=False)
+    generators: weakref.WeakSet[AsyncGenerator[object, object]] = attrs.field(
+        factory=weakref.WeakSet[AsyncGenerator[object, object]], init=False
+    )
     is_too_long: bool = attrs.field(default=False, init=False)
     is_stopped: bool = attrs.field(default=False, init=False)
     interrupted: bool = attrs.field(default=False, init=False)
@@ -177,7 +180,13 @@ class FunctionPoints(PointCounter):
         if isinstance(error, KeyboardInterrupt):
             self._note_struck(own, waiting_place(task), "KeyboardInterrupt")
         elif isinstance(error, trio.Cancelled) and is_cancelled_by(task, (self.first, self.second)):
-            self._delivered, self._delivered_at = error, waiting_place(task)
+            place = waiting_place(task)
+            if own.struck_at is None:
+                self._note_struck(own, place, "Cancelled")
+                setattr(error, _TAG, True)
+            else:
+                # Whether the one before was swallowed shows when this one has been raised.
+                self._delivered, self._delivered_at = error, place
 
     def _judge_delivery(self, own: OwnTask) -> None:
         """A second `Cancelled` is fine while the first is still on its way; otherwise the first was swallowed."""
@@ -185,9 +194,8 @@ class FunctionPoints(PointCounter):
         self._delivered = self._delivered_at = None
         assert error is not None
         assert place is not None
-        if own.struck_at is None:
-            self._note_struck(own, place, "Cancelled")
-        elif not any(getattr(one, _TAG, False) for one in _handled_by(error)):
+        assert own.struck_at is not None
+        if not any(getattr(one, _TAG, False) for one in _handled_by(error)):
             self._note_swallowed(own, own.struck_at, place)
         setattr(error, _TAG, True)
         own.struck_at = place
@@ -273,5 +281,5 @@ def _handled_by(error: BaseException) -> Iterator[BaseException]:
         seen.add(id(one))
         yield one
         todo += [one.__context__, one.__cause__]
-        if isinstance(one, BaseExceptionGroup):
+        if is_group(one):
             todo += one.exceptions

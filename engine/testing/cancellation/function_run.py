@@ -16,14 +16,14 @@ from typing import Protocol
 
 import attrs
 import trio
-import trio.testing
 
 from engine.testing.cancellation.complaints import Complaints
+from engine.testing.cancellation.error_text import described, is_group, leaves, without_partial
 from engine.testing.cancellation.function_points import REASON, FunctionPoints
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
-from engine.testing.cancellation.source_places import raising_place, waiting_place
+from engine.testing.cancellation.source_places import waiting_place
 from engine.testing.cancellation.timeline import Timeline
 from engine.testing.cancellation.trio_internals import seed_scheduler, shields_of
 from engine.testing.cancellation.virtual_clock import VirtualClock
@@ -47,14 +47,14 @@ class RunOptions:
         folder: files that are left below it are reported.
         raises: exceptions that the function may raise instead of `Cancelled`.
         most_points: a run with more points is stopped.
-        real_time: use the real clock; then runs are rarely repeatable.
+        passes: exceptions that end everything, because they are no fault: a developer's Ctrl-C, a skipped test.
     """
 
     limit: float = 10.0
     folder: Path | None = None
     raises: tuple[type[BaseException], ...] = ()
     most_points: int = 100_000
-    real_time: bool = False
+    passes: tuple[type[BaseException], ...] = ()
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -71,7 +71,7 @@ class TrioRun(Protocol):
     """Runs an async function, as `trio.run` does."""
 
     def __call__(
-        self, function: AsyncFunction, *, clock: trio.abc.Clock | None, instruments: list[trio.abc.Instrument]
+        self, function: AsyncFunction, /, *, clock: trio.abc.Clock | None, instruments: list[trio.abc.Instrument]
     ) -> object:
         """Run *function*."""
         ...
@@ -109,7 +109,7 @@ def run_function(
 
     def run_it() -> None:
         with _case(source, run) as function:
-            perform(run, options, partial_body(run, options, function), seed=seed)
+            perform(run, partial_body(run, options, function), seed=seed)
 
     check_run(run, options, complaints, run_it)
     return run
@@ -126,7 +126,6 @@ def partial_body(run: FunctionRun, options: RunOptions, function: AsyncFunction)
 
 def perform(
     run: FunctionRun,
-    options: RunOptions,
     body: AsyncFunction,
     *,
     seed: int,
@@ -135,7 +134,7 @@ def perform(
 ) -> None:
     """Run *body* in Trio, and note with what it ended. KeyboardInterrupt passes, unless the run has injected it."""
     points = run.points
-    if clock is None and not options.real_time:
+    if clock is None:
         clock = points.clock = VirtualClock()
     seed_scheduler(seed)
     is_interrupted = False
@@ -231,27 +230,18 @@ def _end(run: FunctionRun) -> None:
 def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException | None, BaseException | None]:
     """Separate the injected cancel from what the function raised by itself."""
     kinds = (trio.Cancelled, KeyboardInterrupt) if points.interrupted else (trio.Cancelled,)
-    if isinstance(error, BaseExceptionGroup):
+    if is_group(error):
         return error.split(kinds)
     return (error, None) if isinstance(error, kinds) else (None, error)
 
 
 def _note_raised(run: FunctionRun, error: BaseException, options: RunOptions) -> None:
-    # A developer's Ctrl-C ends everything.
-    if isinstance(error, (KeyboardInterrupt, SystemExit)):
+    if isinstance(error, (KeyboardInterrupt, SystemExit, *options.passes)):
         raise error
-    ones = [one for one in _leaves(error) if not isinstance(one, options.raises)]
+    ones = [one for one in leaves(error) if not isinstance(one, options.raises)]
     if ones:
-        named = "; ".join(f"{type(one).__name__}: {one} ({raising_place(one)})" for one in ones)
+        named = "; ".join(map(described, ones))
         run.problems.append(f"the function raised {named}")
-
-
-def _leaves(error: BaseException) -> Generator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from _leaves(one)
-    else:
-        yield error
 
 
 # ---- what is left inside of the run ----------------------------------------------------------------------------------
@@ -338,7 +328,7 @@ def _case(source: FunctionSource, run: FunctionRun) -> Generator[AsyncFunction]:
     if is_async(case):
         yield case  # type: ignore[misc]  # checked
     elif isinstance(case, AbstractContextManager):
-        function = case.__enter__()
+        function: AsyncFunction = case.__enter__()  # pyright: ignore[reportUnknownVariableType]  # isinstance forgets
         try:
             yield function
         except BaseException as error:
@@ -348,8 +338,7 @@ def _case(source: FunctionSource, run: FunctionRun) -> Generator[AsyncFunction]:
             try:
                 case.__exit__(None, None, None)
             except Exception as error:  # noqa: BLE001  # a check of the function's author, whatever it raises
-                text = f": {error}" if str(error) else ""
-                run.problems.append(f"after the run, {type(error).__name__}{text} ({raising_place(error)})")
+                run.problems.append(f"after the run, the check raised {described(error)}")
     else:
         if inspect.iscoroutine(case):
             case.close()
@@ -361,13 +350,10 @@ def _case(source: FunctionSource, run: FunctionRun) -> Generator[AsyncFunction]:
 
 def is_async(thing: object) -> bool:
     """Tell whether calling *thing* gives something to await."""
-    function = thing
-    while hasattr(function, "func"):
-        function = function.func
+    function = without_partial(thing)
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
 
 
 def _name_of(function: object) -> str:
-    while hasattr(function, "func"):
-        function = function.func
+    function = without_partial(function)
     return str(getattr(function, "__name__", type(function).__name__))

@@ -10,6 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import cast
 
 import attrs
 
@@ -117,7 +118,8 @@ def _peer(copy: socket.socket) -> str:
 
 def _address(address: object) -> str:
     if isinstance(address, tuple):
-        return ":".join(str(part) for part in address[:2])
+        host, port, *_ = cast("tuple[object, ...]", address)
+        return f"{host}:{port}"
     return str(address) or "unnamed"
 
 
@@ -131,7 +133,7 @@ def _threads_left(before: Snapshot) -> list[str]:
     until = time.monotonic() + THREAD_GRACE
     while left := _new_threads(before):
         if time.monotonic() > until:
-            frames = sys._current_frames()
+            frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # there is no other way
             return [f"the thread {thread.name} still runs{_line(frames.get(thread.ident or 0))}" for thread in left]
         time.sleep(0.002)
     return []

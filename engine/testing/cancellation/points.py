@@ -5,7 +5,7 @@ Points lie before and after each scheduler step, and where a program marks one; 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import attrs
@@ -71,7 +71,7 @@ class PointCounter(trio.abc.Instrument):
 
 
 @contextmanager
-def installed(counter: PointCounter) -> Iterator[None]:
+def installed(counter: PointCounter) -> Generator[None]:
     """Let `mark_point` reach *counter*."""
     _counters.append(counter)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import linecache
-import traceback
 from pathlib import Path
 
 import attrs
@@ -13,7 +12,7 @@ import trio
 # Lines of Trio, of `contextlib` and of this kit are never the place that a reader looks for.
 _TRIO = str(Path(trio.__file__).parent)
 _KIT = str(Path(__file__).parent)
-_HIDDEN = (_TRIO, _KIT, contextlib.__file__)
+HIDDEN = (_TRIO, _KIT, contextlib.__file__)
 
 
 @attrs.frozen
@@ -51,19 +50,8 @@ def waiting_place(task: trio.lowlevel.Task) -> Place:
     """Return the line at which *task* waits: the innermost one that is not Trio's."""
     frames = [(frame.f_code, line) for frame, line in task.iter_await_frames()]
     for code, line in reversed(frames):
-        if not code.co_filename.startswith(_HIDDEN):
+        if not code.co_filename.startswith(HIDDEN):
             return Place(code.co_filename, line, code.co_name)
     # A task that runs nothing but a function of Trio, or has not started.
     first = frames[0][0] if frames else None
     return Place(first.co_filename, first.co_firstlineno, first.co_name) if first is not None else NOWHERE
-
-
-def raising_place(error: BaseException) -> Place:
-    """Return the innermost line at which *error* was raised that is not Trio's; of a group, of its first error."""
-    while isinstance(error, BaseExceptionGroup) and error.exceptions:
-        error = error.exceptions[0]
-    found = NOWHERE
-    for frame, line in traceback.walk_tb(error.__traceback__):
-        if not frame.f_code.co_filename.startswith(_HIDDEN):
-            found = Place(frame.f_code.co_filename, line, frame.f_code.co_name)
-    return found

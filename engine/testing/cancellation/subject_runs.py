@@ -15,6 +15,7 @@ from engine.testing.cancellation.enumeration import (
     Plan,
     PromiseBroken,
     Report,
+    TooManyPoints,
     enumerate_cancels,
     repeatable_process,
 )
@@ -52,7 +53,7 @@ def run_everywhere(subject: Subject, plan: Plan) -> Report:
     def play(injection: Injection | None, seed: int) -> FunctionRun:
         run = subject.play(injection, seed, complaints)
         if run.points.is_too_long:
-            raise ValueError(
+            raise TooManyPoints(
                 f"a run of {subject.name} has more than {run.points.most_points:,} points; "
                 "make it shorter, or allow more with most_points"
             )
