@@ -14,6 +14,7 @@ import inspect
 import shlex
 from collections.abc import Awaitable, Sequence
 from pathlib import Path
+from typing import Protocol
 
 import attrs
 import pytest
@@ -44,6 +45,7 @@ class AsyncTest(Protocol):
 
     def __call__(self, **fixtures: object) -> Awaitable[object]:
         """Run it."""
+        ...
 
 
 class _Once(Protocol):
