@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from engine.testing.cancellation.enumeration import PromiseBroken as PromiseBroken
     from engine.testing.cancellation.enumeration import Report as Report
     from engine.testing.cancellation.everywhere import cancel_everywhere as cancel_everywhere
-    from engine.testing.cancellation.failure_report import Failure as Failure
+    from engine.testing.cancellation.failure_report import CancelFailure as CancelFailure
     from engine.testing.cancellation.injections import Injection as Injection
     from engine.testing.cancellation.points import mark_point as mark_point
     from engine.testing.fake_tools import FakeTools as FakeTools
@@ -59,7 +59,7 @@ else:
             "engine.testing.cancel_points": "WAYS",
             "engine.testing.cancellation.enumeration": "NotRepeatable PromiseBroken Report",
             "engine.testing.cancellation.everywhere": "cancel_everywhere",
-            "engine.testing.cancellation.failure_report": "Failure",
+            "engine.testing.cancellation.failure_report": "CancelFailure",
             "engine.testing.cancellation.injections": "Injection",
             "engine.testing.cancellation.points": "mark_point",
             "engine.testing.fake_tools": "FakeTools",

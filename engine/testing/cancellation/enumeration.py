@@ -82,7 +82,7 @@ class Playable(Protocol):
 
 
 @attrs.frozen(kw_only=True)
-class Plan:
+class CancelPlan:
     """Which cancels to try.
 
     Attributes:
@@ -122,7 +122,7 @@ class Broken:
 
 
 def enumerate_cancels(
-    play: Callable[[Injection | None, int], Played], plan: Plan, on_broken: Callable[[Broken], None]
+    play: Callable[[Injection | None, int], Played], plan: CancelPlan, on_broken: Callable[[Broken], None]
 ) -> Report:
     """Play once for each cancel of *plan*, and call *on_broken* for a run with problems; it raises."""
     points = runs = 0
@@ -160,7 +160,7 @@ def play_everywhere(
 ) -> Report:
     """Cancel *scenario*, which knows how to play itself, at each of its points."""
     known = scenario.cancel_ways
-    plan = Plan(ways={way: known[way] for way in ways}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only)
+    plan = CancelPlan(ways={way: known[way] for way in ways}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only)
     return enumerate_cancels(scenario.play_once, plan, raise_broken)
 
 

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import Plan, Playable, Report, play_everywhere
+from engine.testing.cancellation.enumeration import CancelPlan, Playable, Report, play_everywhere
 from engine.testing.cancellation.error_text import without_partial
 from engine.testing.cancellation.function_run import FunctionRun, FunctionSource, RunOptions, run_function
 from engine.testing.cancellation.injections import (
@@ -109,7 +109,7 @@ def cancel_everywhere(
         check_ways(chosen if injection is None else (injection.way,), known)
         return play_everywhere(scenario, ways=chosen, seed=seed, every=every, gaps=tuple(seconds), only=injection)
     chosen, left_out = usable_ways(by if injection is None else (injection.way,))
-    plan = Plan(
+    plan = CancelPlan(
         ways={way: PARTS[way][1] is not None for way in chosen},
         seeds=range(seed, seed + schedules),
         every=every,

@@ -18,7 +18,7 @@ MOST_LISTED = 12
 
 
 @attrs.frozen(kw_only=True)
-class Failure:
+class CancelFailure:
     """A run that broke a promise.
 
     Attributes:

@@ -31,6 +31,7 @@ class OwnTask:
 
     label: str
     struck_at: Place | None = None
+    struck_by: str = ""
     swallowed: int = 0
     before: str = attrs.field(init=False)
     after: str = attrs.field(init=False)
@@ -120,7 +121,7 @@ class FunctionPoints(PointCounter):
             return
         self._running = own
         self.point(own.before)
-        if self.fired:
+        if self.fired and self.armed:
             self._see_delivery(task, own)
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
@@ -201,7 +202,7 @@ class FunctionPoints(PointCounter):
         own.struck_at = place
 
     def _note_struck(self, own: OwnTask, place: Place, name: str) -> None:
-        own.struck_at = place
+        own.struck_at, own.struck_by = place, name
         if self.first_struck is None:
             self.first_struck = own.label, place
         self.note("struck", f"{name} at {place}", own)
@@ -220,7 +221,7 @@ class FunctionPoints(PointCounter):
     def stop(self) -> None:
         """End the run, although its tasks would not."""
         self.is_stopped = True
-        stop_run()
+        stop_run(self.own)
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
 

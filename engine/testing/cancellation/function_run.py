@@ -153,7 +153,8 @@ def perform(
         if not points.interrupted or group.split(KeyboardInterrupt)[1] is not None:
             raise
         is_interrupted = True
-    if points.interrupted and points.fired and not is_interrupted and not points.problems:
+    # A `Cancelled` that a clean-up raises may replace it; then the function was left all the same.
+    if points.interrupted and run.returned and not is_interrupted and not points.problems:
         run.problems.append("KeyboardInterrupt was swallowed: the run ended without it")
 
 
@@ -179,7 +180,8 @@ async def strike_function(run: FunctionRun, options: RunOptions, function: Async
     """Run *function* where it can be cancelled in each way: inside two scopes, with a sibling task, under a watchdog."""
     points = run.points
     async with trio.open_nursery() as outer:
-        # Stops what never ends.
+        # Stops what never ends. The deadline is set first: a cancel at point 0 comes before the task's first step.
+        points.watchdog.deadline = trio.current_time() + MOST_SECONDS
         outer.start_soon(_watch, run, options, trio.lowlevel.current_task())
         try:
             with points.second:
@@ -200,31 +202,36 @@ async def _cancel_when_rung(points: FunctionPoints) -> None:
 async def _call(run: FunctionRun, options: RunOptions, function: AsyncFunction, name: str) -> None:
     points = run.points
     points.arm(trio.lowlevel.current_task(), name)
+    passing: frozenset[type[BaseException]] = frozenset()
     try:
         await function()
-    except BaseException as error:  # what must pass is raised again  # noqa: ASYNC103, BLE001
-        _end(run)
-        passing, ordinary = _split(error, points)
+        _note_returned(run)
+    except BaseException as error:  # what must pass is raised again, below  # noqa: ASYNC103, BLE001
+        cancelling, ordinary = _split(error, points)
+        if cancelling is not None:
+            passing = frozenset(type(one) for one in leaves(cancelling))
         if ordinary is not None:
             _note_raised(run, ordinary, options)
-        if passing is not None:
-            raise passing from None
-    else:
-        _end(run)
-        run.returned = True
-        main = next(iter(points.own.values()))
-        if main.struck_at is not None and not main.swallowed:
-            points.problems.append(
-                f"the task {main.label} swallowed Cancelled, which it got at {main.struck_at}, and returned normally"
-            )
+        del cancelling, ordinary
     finally:
+        run.ended_at = trio.current_time()
+        points.note("end", "the function has ended", None)
         points.armed = False
+    # Not while an exception is kept: its frames keep what the function has let go of.
     await _check_left(run)
+    if KeyboardInterrupt in passing:
+        raise KeyboardInterrupt
+    if passing:
+        await trio.lowlevel.checkpoint()
 
 
-def _end(run: FunctionRun) -> None:
-    run.ended_at = trio.current_time()
-    run.points.note("end", "the function has ended", None)
+def _note_returned(run: FunctionRun) -> None:
+    run.returned = True
+    main = next(iter(run.points.own.values()))
+    if main.struck_at is not None and not main.swallowed:
+        run.points.problems.append(
+            f"the task {main.label} swallowed {main.struck_by}, which it got at {main.struck_at}, and returned normally"
+        )
 
 
 def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException | None, BaseException | None]:
@@ -289,7 +296,6 @@ def _ancestors(task: trio.lowlevel.Task) -> Generator[trio.lowlevel.Task]:
 async def _watch(run: FunctionRun, options: RunOptions, main: trio.lowlevel.Task) -> None:
     """Name what has not ended in time, take its shields away, and stop the run if that does not help."""
     points = run.points
-    points.watchdog.deadline = trio.current_time() + MOST_SECONDS
     with points.watchdog:
         await trio.sleep_forever()
     if not points.armed:

@@ -21,7 +21,7 @@ import pytest
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import NotRepeatable, Plan, PromiseBroken, TooManyPoints
+from engine.testing.cancellation.enumeration import NotRepeatable, CancelPlan, PromiseBroken, TooManyPoints
 from engine.testing.cancellation.error_text import described, leaves
 from engine.testing.cancellation.everywhere import describe_function, usable_ways
 from engine.testing.cancellation.function_run import (
@@ -66,7 +66,7 @@ class MarkedTest(Subject):
 
     item: pytest.Function
     function: AsyncTest
-    plan: Plan
+    plan: CancelPlan
     options: RunOptions
     is_trio: bool
     seed: int
@@ -231,7 +231,7 @@ def _refuse_async_fixtures(item: pytest.Function) -> None:
             )
 
 
-def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[Plan, RunOptions]:
+def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[CancelPlan, RunOptions]:
     values = marker.kwargs
     only: str | None = config.getoption("--cancel-everywhere-only")
     try:
@@ -240,7 +240,7 @@ def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[Plan, RunOptions]
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
     first: int = config.getoption("--cancel-everywhere-seed") or 0
-    plan = Plan(
+    plan = CancelPlan(
         ways={way: PARTS[way][1] is not None for way in ways},
         seeds=range(first, first + values.get("schedules", 1)),
         every=values.get("every", 1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
@@ -12,20 +13,21 @@ from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.enumeration import (
     Broken,
     NotRepeatable,
-    Plan,
+    CancelPlan,
     PromiseBroken,
     Report,
     TooManyPoints,
     enumerate_cancels,
     repeatable_process,
 )
-from engine.testing.cancellation.failure_report import Failure
+from engine.testing.cancellation.failure_report import CancelFailure
 from engine.testing.cancellation.function_run import FunctionRun
 from engine.testing.cancellation.injections import PARTS, Injection
 from engine.testing.cancellation.timeline import Timeline
 
-# For a report: so many more runs show at which other points the same way breaks something.
+# For a report: so many more runs, and real seconds, show at which other points the same way breaks something.
 MOST_MORE_RUNS = 300
+MOST_MORE_SECONDS = 5.0
 
 
 class Subject:
@@ -46,7 +48,7 @@ class Subject:
         raise NotImplementedError
 
 
-def run_everywhere(subject: Subject, plan: Plan) -> Report:
+def run_everywhere(subject: Subject, plan: CancelPlan) -> Report:
     """Run *subject* without a cancel, twice, and then with each cancel of *plan*. Raises at the first broken promise."""
     complaints = Complaints()
 
@@ -97,7 +99,7 @@ def _difference(subject: Subject, at: int, one: list[str], other: list[str]) -> 
 # ---- from a broken run to a report -----------------------------------------------------------------------------------
 
 
-def raise_failure(subject: Subject, plan: Plan, broken: Broken, complaints: Complaints) -> NoReturn:
+def raise_failure(subject: Subject, plan: CancelPlan, broken: Broken, complaints: Complaints) -> NoReturn:
     """Find the smallest cancel that shows a problem, run it once more in detail, and raise the report."""
     names = broken.base.points.names
     if (
@@ -113,7 +115,7 @@ def raise_failure(subject: Subject, plan: Plan, broken: Broken, complaints: Comp
         *run.problems,
         "(it did not show again when the run was repeated: something differs from run to run)",
     ]
-    failure = Failure(
+    failure = CancelFailure(
         name=subject.name,
         location=subject.location,
         injection=injection,
@@ -137,7 +139,7 @@ def raise_failure(subject: Subject, plan: Plan, broken: Broken, complaints: Comp
 
 
 def _smallest(
-    subject: Subject, plan: Plan, broken: Broken, complaints: Complaints
+    subject: Subject, plan: CancelPlan, broken: Broken, complaints: Complaints
 ) -> tuple[Injection | None, int, FunctionRun]:
     """Return the first cancel that shows a problem, among those that are smaller than the one found, or that one."""
     assert isinstance(broken.run, FunctionRun)
@@ -168,9 +170,12 @@ def _also_at(
     subject: Subject, injection: Injection, seed: int, complaints: Complaints, *, points: int
 ) -> tuple[int, ...]:
     """Return the points at which the same way shows a problem."""
+    until = time.monotonic() + MOST_MORE_SECONDS
     step = max(1, -(-points // MOST_MORE_RUNS))
-    return tuple(
-        point
-        for point in sorted({*range(0, points, step), injection.point})
-        if subject.play(attrs.evolve(injection, point=point), seed, complaints).problems
-    )
+    found = [injection.point]
+    for point in range(0, points, step):
+        if time.monotonic() > until:
+            break
+        if point != injection.point and subject.play(attrs.evolve(injection, point=point), seed, complaints).problems:
+            found.append(point)
+    return tuple(sorted(found))

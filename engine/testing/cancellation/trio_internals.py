@@ -7,7 +7,8 @@ All private names of Trio that the kit uses are here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ctypes
+from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import attrs
@@ -33,7 +34,8 @@ def is_cancelled_by(task: trio.lowlevel.Task, scopes: tuple[trio.CancelScope, ..
     status: _run.CancelStatus | None = task._cancel_status
     while status is not None:
         if status._scope in scopes:
-            return any(scope.cancel_called for scope in scopes)
+            # Not `cancel_called`: reading that cancels a scope whose deadline has passed.
+            return any(scope._cancel_called for scope in scopes)
         if status._scope.shield:
             return False
         status = status.parent
@@ -55,8 +57,14 @@ def idle_workers() -> set[int]:
     return {thread.ident for thread in threads if thread is not None}
 
 
-def stop_run() -> None:
-    """End the present run of Trio, although its tasks would not: `trio.run` raises TrioInternalError."""
+def stop_run(tasks: Iterable[trio.lowlevel.Task]) -> None:
+    """End the present run of Trio, although its *tasks* would not: `trio.run` raises TrioInternalError.
+
+    Their coroutines are kept until the process ends: one that catches everything catches also what closes it, and would
+    go on without Trio.
+    """
+    for task in tasks:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
     runner: _run.Runner = getattr(_run.GLOBAL_RUN_CONTEXT, "runner")  # noqa: B009  # checkers do not see it
     runner.clock = _StoppedClock()
 

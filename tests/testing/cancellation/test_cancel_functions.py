@@ -1,0 +1,203 @@
+"""`cancel_everywhere` with functions of Trio: what it runs, what it says, what it refuses."""
+
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import trio
+
+from engine.testing import CancelFailure, NotRepeatable, PromiseBroken, cancel_everywhere
+from engine.testing.cancellation.injections import FUNCTION_WAYS, Injection, parse_injection
+from tests.support.cancel_faults import swallows_and_goes_on
+
+seen: list[int] = []
+
+
+async def two_tasks() -> None:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 1)
+        await trio.sleep(0.5)
+
+
+async def waits(seconds: float) -> None:
+    await trio.sleep(seconds)
+
+
+async def draws(seconds: float = 0.1) -> None:
+    await trio.sleep(seconds)
+    await trio.to_thread.run_sync(time.sleep, 0.001)
+
+
+async def works_in_a_thread() -> None:
+    with trio.fail_after(5):
+        await trio.to_thread.run_sync(time.sleep, 0.001)
+
+
+async def stops_at_random() -> None:
+    seen.append(1)
+    for _ in range(len(seen) % 3):
+        await trio.lowlevel.checkpoint()
+
+
+def failure_of(error: PromiseBroken) -> CancelFailure:
+    assert isinstance(error.failure, CancelFailure)
+    return error.failure
+
+
+def test_each_point_in_each_way() -> None:
+    report = cancel_everywhere(two_tasks)
+    assert report.runs == 5 * report.points > 0
+    assert cancel_everywhere(two_tasks, by=("scope",), every=3).runs == -(-report.points // 3)
+    assert cancel_everywhere(two_tasks, by=("scope_twice",), seconds=(1, 2)).runs == 2 * report.points
+    assert cancel_everywhere(two_tasks, by=("scope",), schedules=3).runs >= 3 * (report.points - 2)
+
+
+@pytest.mark.parametrize("way", FUNCTION_WAYS)
+def test_each_way_strikes(way: str) -> None:
+    arrived: list[str] = []
+
+    async def notes() -> None:
+        try:
+            await trio.sleep(1)
+        except BaseException as error:
+            arrived.append(type(error).__name__)
+            raise
+
+    cancel_everywhere(notes, only=f"{way}@0")
+    assert arrived == ["KeyboardInterrupt" if way.startswith("interrupt") else "Cancelled"]
+
+
+def test_arguments_by_partial() -> None:
+    assert cancel_everywhere(partial(waits, 2.0), by=("scope",)).runs == 2
+
+
+def test_factory_makes_a_fresh_function() -> None:
+    made: list[int] = []
+
+    def factory() -> partial[object]:
+        made.append(1)
+        return partial(waits, 1.0)
+
+    report = cancel_everywhere(factory, by=("scope",))
+    assert len(made) == report.runs + 2
+
+
+def test_check_after_the_yield_is_named() -> None:
+    @contextmanager
+    def case() -> Generator[partial[object]]:
+        yield partial(waits, 1.0)
+        raise AssertionError("one is missing")
+
+    with pytest.raises(PromiseBroken, match="the check raised AssertionError: one is missing"):
+        cancel_everywhere(case)
+
+
+def test_allowed_error_is_no_fault() -> None:
+    async def renames() -> None:
+        try:
+            await trio.sleep(1)
+        except trio.Cancelled:
+            raise OSError("closed") from None
+
+    with pytest.raises(PromiseBroken, match="OSError: closed"):
+        cancel_everywhere(renames, by=("scope",))
+    cancel_everywhere(renames, by=("scope",), raises=OSError)
+
+
+def test_virtual_time_waits_for_threads() -> None:
+    assert cancel_everywhere(works_in_a_thread).points
+
+
+# ---- the report ------------------------------------------------------------------------------------------------------
+
+
+def test_report_names_task_and_line() -> None:
+    with pytest.raises(PromiseBroken) as raised:
+        cancel_everywhere(swallows_and_goes_on)
+    failure = failure_of(raised.value)
+    assert failure.struck is not None
+    assert (failure.struck[0], failure.struck[1].source) == ("swallows_and_goes_on", "await trio.sleep(0.1)")
+    text = str(raised.value)
+    assert "cancel_faults.py:" in text
+    assert ">>" in text
+    assert failure.again in text
+
+
+def test_repeat_line_repeats_the_run() -> None:
+    with pytest.raises(PromiseBroken) as raised:
+        cancel_everywhere(swallows_and_goes_on, every=3)
+    failure = failure_of(raised.value)
+    with pytest.raises(PromiseBroken) as again:
+        eval(failure.again, {"cancel_everywhere": cancel_everywhere, "swallows_and_goes_on": swallows_and_goes_on})
+    assert failure_of(again.value).problems == failure.problems
+
+
+def test_smallest_cancel_is_reported() -> None:
+    with pytest.raises(PromiseBroken) as raised:
+        cancel_everywhere(swallows_and_goes_on, by=("scope_twice",), every=4)
+    injection = failure_of(raised.value).injection
+    assert injection == Injection(way="scope", point=0)
+
+
+def test_drawing_has_a_lane_per_task(tmp_path: Path) -> None:
+    with pytest.raises(PromiseBroken):
+        cancel_everywhere(swallows_and_goes_on, svg=tmp_path / "a.svg")
+    root = ElementTree.parse(tmp_path / "a.svg").getroot()
+    texts = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert "swallows_and_goes_on" in texts
+    assert any("cancelled by a scope" in text for text in texts)
+
+
+# ---- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_runs_that_differ_are_refused() -> None:
+    with pytest.raises(NotRepeatable, match="its runs differ"):
+        cancel_everywhere(stops_at_random)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"by": ("scop",)}, "'scop' is no way to cancel"),
+        ({"every": 0}, "at least 1"),
+        ({"only": "scope"}, "is no cancel"),
+        ({"most_points": 2}, "more than 2 points"),
+    ],
+)
+def test_nonsense_is_refused(options: dict[str, object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        cancel_everywhere(two_tasks, **options)  # type: ignore[call-overload]  # nonsense on purpose
+
+
+def test_what_is_no_async_function() -> None:
+    with pytest.raises(TypeError, match="neither an async function"):
+        cancel_everywhere(lambda: 3)  # type: ignore[arg-type, return-value]  # pyright: ignore
+
+
+async def test_inside_trio_is_refused() -> None:
+    with pytest.raises(RuntimeError, match="call it from an ordinary function"):
+        cancel_everywhere(two_tasks)
+
+
+@pytest.mark.parametrize("text", ["scope@17", "interrupt_twice@3+4"])
+def test_text_of_a_cancel_reads_back(text: str) -> None:
+    assert str(parse_injection(text)) == text
+
+
+def test_nothing_of_sessions_is_imported() -> None:
+    code = textwrap.dedent("""
+        import sys
+        from engine.testing import cancel_everywhere
+        import engine.testing.cancellation.pytest_test, engine.testing.cancellation.stateful
+        print(sorted(m for m in sys.modules if m.startswith("engine.") and not m.startswith("engine.testing")))
+    """)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert found.strip() == "['engine.core', 'engine.core.facade']"
