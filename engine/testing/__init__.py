@@ -1,11 +1,14 @@
-"""The test kit: the tools that test the engine, also for programs that embed it.
+"""The test kit: the tools that test the engine, also for programs that embed it, or that only use Trio.
 
     from engine.testing import cancel_everywhere, tool_scenario
+
+    def test_my_function_can_be_cancelled() -> None:
+        cancel_everywhere(my_function)
 
     def test_my_tool_can_be_cancelled() -> None:
         cancel_everywhere(tool_scenario(my_tool, {"path": "a.txt"}))
 
-Hypothesis strategies are in `engine.testing.strategies` (the extra `testing`), a
+Hypothesis strategies and machines, and the pytest plugin, need the extra `testing`; a
 loopback host that speaks a real wire format in `engine.testing.http_server`.
 """
 
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
     from engine.testing.cancellation.failure_report import CancelFailure as CancelFailure
     from engine.testing.cancellation.injections import Injection as Injection
     from engine.testing.cancellation.points import mark_point as mark_point
+    from engine.testing.cancellation.stateful import RunningTask as RunningTask
+    from engine.testing.cancellation.stateful import TrioMachine as TrioMachine
+    from engine.testing.cancellation.stateful import cancel_points as cancel_points
     from engine.testing.fake_tools import FakeTools as FakeTools
     from engine.testing.fakes import CountingIds as CountingIds
     from engine.testing.fakes import ScriptedKeeper as ScriptedKeeper
@@ -62,6 +68,7 @@ else:
             "engine.testing.cancellation.failure_report": "CancelFailure",
             "engine.testing.cancellation.injections": "Injection",
             "engine.testing.cancellation.points": "mark_point",
+            "engine.testing.cancellation.stateful": "RunningTask TrioMachine cancel_points",
             "engine.testing.fake_tools": "FakeTools",
             "engine.testing.fakes": "CountingIds ScriptedKeeper ScriptedSnapshots SlowStore TrioClock",
             "engine.testing.fault_proxy": "FaultProxy",

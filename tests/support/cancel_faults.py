@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from math import inf
@@ -13,9 +13,10 @@ from pathlib import Path
 
 import attrs
 import trio
+import trio.lowlevel
 
 from engine.testing import mark_point
-from engine.testing.cancellation.function_run import FunctionSource
+from engine.testing.cancellation.function_run import AsyncFunction, FunctionSource
 
 KEPT: list[object] = []
 
@@ -32,10 +33,8 @@ class Fault:
 
 async def swallows_and_goes_on() -> None:
     for _ in range(3):
-        try:
+        with suppress(BaseException):
             await trio.sleep(0.1)
-        except BaseException:
-            pass
         await trio.sleep(0.1)
 
 
@@ -54,7 +53,7 @@ async def swallows_for_ever() -> None:
 
 
 @contextmanager
-def loses_a_connection(_: Path) -> Generator[Callable[[], object]]:
+def loses_a_connection(_: Path) -> Generator[AsyncFunction]:
     free = ["connection"]
 
     async def use() -> None:
@@ -67,7 +66,7 @@ def loses_a_connection(_: Path) -> Generator[Callable[[], object]]:
 
 
 @contextmanager
-def cleans_up_unshielded(_: Path) -> Generator[Callable[[], object]]:
+def cleans_up_unshielded(_: Path) -> Generator[AsyncFunction]:
     sent: list[str] = []
 
     async def talk() -> None:
@@ -128,20 +127,22 @@ async def leaves_a_thread() -> None:
     stop = threading.Event()
     KEPT[:] = [stop]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(trio.to_thread.run_sync, stop.wait, 30, abandon_on_cancel=True))
-        await trio.sleep(0)
-        await trio.sleep(0)
+        nursery.start_soon(lambda: trio.to_thread.run_sync(stop.wait, 30, abandon_on_cancel=True))
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
         stop.set()
 
 
 async def leaves_a_process() -> None:
-    process = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
     KEPT[:] = [process]
-    await trio.sleep(0)
+    await trio.lowlevel.checkpoint()
     process.communicate()
 
 
-def leaves_a_file(folder: Path) -> Callable[[], object]:
+def leaves_a_file(folder: Path) -> AsyncFunction:
     async def write() -> None:
         part = folder / "download.part"
         part.write_bytes(b"")
@@ -167,7 +168,7 @@ async def raises_another_error() -> None:
         await trio.sleep(0.1)
         answer = "yes"
     finally:
-        print(end=answer[:0])
+        print(end=answer[:0])  # pyright: ignore[reportPossiblyUnboundVariable]
 
 
 async def swallows_the_interrupt() -> None:
@@ -177,7 +178,7 @@ async def swallows_the_interrupt() -> None:
 
 
 @contextmanager
-def cleanup_is_interrupted(_: Path) -> Generator[Callable[[], object]]:
+def cleanup_is_interrupted(_: Path) -> Generator[AsyncFunction]:
     state = ["old"]
 
     async def replace() -> None:
@@ -197,12 +198,12 @@ async def forgets_to_await() -> None:
     try:
         await trio.sleep(0.1)
     except trio.Cancelled:
-        trio.sleep(0)  # type: ignore[unused-coroutine]
+        trio.lowlevel.checkpoint()  # type: ignore[unused-coroutine]  # noqa: ASYNC105
         raise
 
 
 @contextmanager
-def only_under_one_schedule(_: Path) -> Generator[Callable[[], object]]:
+def only_under_one_schedule(_: Path) -> Generator[AsyncFunction]:
     order: list[str] = []
     cut = [False]
 
@@ -228,7 +229,7 @@ def only_under_one_schedule(_: Path) -> Generator[Callable[[], object]]:
 
 
 @contextmanager
-def breaks_inside_a_step(_: Path) -> Generator[Callable[[], object]]:
+def breaks_inside_a_step(_: Path) -> Generator[AsyncFunction]:
     busy = [False]
 
     async def work() -> None:
@@ -400,7 +401,7 @@ async def is_cancelled_many_times_on_its_way() -> None:
 
 
 @asynccontextmanager
-async def _closing_slowly() -> AsyncIterator[None]:
+async def _closing_slowly() -> AsyncGenerator[None]:
     try:
         yield
     finally:
@@ -424,7 +425,7 @@ async def ends_its_own_nursery() -> None:
                         nursery.cancel_scope.cancel()
 
 
-async def _numbers() -> AsyncIterator[int]:
+async def _numbers() -> AsyncGenerator[int]:
     for number in range(5):
         yield number
         await trio.sleep(0.01)

@@ -155,12 +155,30 @@ def raise_broken(broken: Broken) -> None:
     raise PromiseBroken(f"{where}, seed {broken.seed}:\n  {message}")
 
 
+def check_ways(ways: Iterable[str], existing: Iterable[str]) -> None:
+    """Raise ValueError for a way that does not exist."""
+    existing = tuple(existing)
+    for way in ways:
+        if way not in existing:
+            raise ValueError(f"{way!r} is no way to cancel; there are {', '.join(existing)}")
+
+
 def play_everywhere(
-    scenario: Playable, *, ways: Iterable[str], seed: int, every: int, gaps: Iterable[int], only: Injection | None
+    scenario: Playable,
+    *,
+    ways: Iterable[str] | None,
+    seed: int,
+    every: int,
+    gaps: Iterable[int],
+    only: Injection | None,
 ) -> Report:
     """Cancel *scenario*, which knows how to play itself, at each of its points."""
-    known = scenario.cancel_ways
-    plan = CancelPlan(ways={way: known[way] for way in ways}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only)
+    existing = scenario.cancel_ways
+    selected = tuple(existing if ways is None else ways) if only is None else (only.way,)
+    check_ways(selected, existing)
+    plan = CancelPlan(
+        ways={way: existing[way] for way in selected}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only
+    )
     return enumerate_cancels(scenario.play_once, plan, raise_broken)
 
 

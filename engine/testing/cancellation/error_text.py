@@ -26,11 +26,11 @@ def leaves(error: BaseException) -> Generator[BaseException]:
 
 def raising_place(error: BaseException) -> Place:
     """Return the innermost line at which *error* was raised that is not Trio's; of a group, of its first error."""
-    found = NOWHERE
+    place = NOWHERE
     for frame, line in traceback.walk_tb(next(leaves(error)).__traceback__):
         if not frame.f_code.co_filename.startswith(HIDDEN):
-            found = Place(frame.f_code.co_filename, line, frame.f_code.co_name)
-    return found
+            place = Place(frame.f_code.co_filename, line, frame.f_code.co_name)
+    return place
 
 
 def described(error: BaseException) -> str:

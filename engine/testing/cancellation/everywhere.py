@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import CancelPlan, Playable, Report, play_everywhere
+from engine.testing.cancellation.enumeration import CancelPlan, Playable, Report, check_ways, play_everywhere
 from engine.testing.cancellation.error_text import without_partial
 from engine.testing.cancellation.function_run import FunctionRun, FunctionSource, RunOptions, run_function
 from engine.testing.cancellation.injections import (
@@ -25,7 +25,7 @@ from engine.testing.cancellation.injections import (
     Injection,
     parse_injection,
 )
-from engine.testing.cancellation.subject_runs import Subject, run_everywhere
+from engine.testing.cancellation.subject_runs import RunSubject, run_everywhere
 
 
 @overload
@@ -104,35 +104,27 @@ def cancel_everywhere(
         raise RuntimeError("cancel_everywhere starts runs of Trio itself: call it from an ordinary function")
     injection = None if only is None else parse_injection(only)
     if isinstance(scenario, Playable):
-        known = tuple(scenario.cancel_ways)
-        chosen = known if ways is None else tuple(ways)
-        check_ways(chosen if injection is None else (injection.way,), known)
-        return play_everywhere(scenario, ways=chosen, seed=seed, every=every, gaps=tuple(seconds), only=injection)
-    chosen, left_out = usable_ways(by if injection is None else (injection.way,))
-    plan = CancelPlan(
-        ways={way: PARTS[way][1] is not None for way in chosen},
-        seeds=range(seed, seed + schedules),
-        every=every,
-        gaps=tuple(seconds),
-        only=injection,
-    )
+        return play_everywhere(scenario, ways=ways, seed=seed, every=every, gaps=seconds, only=injection)
     options = RunOptions(
         limit=limit,
         folder=None if folder is None else Path(folder),
         raises=raises if isinstance(raises, tuple) else (raises,),
         most_points=most_points,
     )
+    plan, left_out = function_plan(by, injection, seeds=range(seed, seed + schedules), every=every, gaps=seconds)
     subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
-    report = run_everywhere(subject, plan)
-    return attrs.evolve(report, left_out=left_out)
+    return attrs.evolve(run_everywhere(subject, plan), left_out=left_out)
 
 
-def check_ways(ways: Iterable[str], known: Iterable[str]) -> None:
-    """Raise ValueError for a way that does not exist."""
-    known = tuple(known)
-    for way in ways:
-        if way not in known:
-            raise ValueError(f"{way!r} is no way to cancel; there are {', '.join(known)}")
+def function_plan(
+    by: Iterable[str] | None, only: Injection | None, *, seeds: range, every: int, gaps: Iterable[int]
+) -> tuple[CancelPlan, tuple[str, ...]]:
+    """Return which cancels to try, and the ways that are left out. Raises ValueError for an unknown way."""
+    ways, left_out = usable_ways(by if only is None else (only.way,))
+    plan = CancelPlan(
+        ways={way: PARTS[way][1] is not None for way in ways}, seeds=seeds, every=every, gaps=tuple(gaps), only=only
+    )
+    return plan, left_out
 
 
 def usable_ways(by: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -156,7 +148,7 @@ def _why_no_interrupt() -> str | None:
     return None
 
 
-class _FunctionSubject(Subject):
+class _FunctionSubject(RunSubject):
     """A function that is passed to `cancel_everywhere`."""
 
     def __init__(self, source: FunctionSource, options: RunOptions, svg: Path | None) -> None:

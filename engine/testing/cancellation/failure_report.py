@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from engine.testing.cancellation.function_points import DESCRIPTIONS
+from engine.testing.cancellation.cancel_target import DESCRIPTIONS
 from engine.testing.cancellation.injections import PARTS, Injection
 from engine.testing.cancellation.source_places import Place
 from engine.testing.cancellation.timeline import Timeline

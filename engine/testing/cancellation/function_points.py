@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import signal
-import sys
-import threading
-import weakref
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 
 import attrs
 import trio
 
+from engine.testing.cancellation.cancel_target import DESCRIPTIONS, CancelTarget
 from engine.testing.cancellation.error_text import is_group
-from engine.testing.cancellation.injections import PARTS, Means
+from engine.testing.cancellation.generator_watch import GeneratorWatch
+from engine.testing.cancellation.injections import PARTS
 from engine.testing.cancellation.points import PointCounter
 from engine.testing.cancellation.source_places import Place, waiting_place
 from engine.testing.cancellation.timeline import Kind, Moment, Timeline
 from engine.testing.cancellation.trio_internals import is_cancelled_by, next_error, stop_run
 from engine.testing.cancellation.virtual_clock import VirtualClock
 
-REASON = "injected by cancel_everywhere"
 # A task that swallows so many cancels does nothing else any more.
 MOST_SWALLOWED = 5
 _TAG = "_struck_by_cancel_everywhere"
@@ -49,37 +46,25 @@ class FunctionPoints(PointCounter):
         clock: is given the number of steps.
         timeline: records what happens, if there is one; in the run that is reported only.
         most_points: a run with more points is stopped.
-        first: the scope that the first part of a cancel cancels.
-        second: the scope around it, for the second part.
-        bell: wakes the sibling task.
+        target: what surrounds the function, and can cancel it.
         own: the function's tasks.
         first_struck: the task and the line at which the cancel arrived first.
         problems: what was found while the function ran.
-        is_too_long: the run was stopped because of `most_points`.
         is_stopped: the run was stopped.
     """
 
     clock: VirtualClock | None = None
     timeline: Timeline | None = None
     most_points: int = 1_000_000
-    first: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    second: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    watchdog: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
-    limit: float = 10.0
-    bell: trio.Event = attrs.field(factory=trio.Event, init=False)
+    target: CancelTarget = attrs.field(factory=CancelTarget)
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
     problems: list[str] = attrs.field(factory=list[str], init=False)
-    generators: weakref.WeakSet[AsyncGenerator[object, object]] = attrs.field(
-        factory=weakref.WeakSet[AsyncGenerator[object, object]], init=False
-    )
-    is_too_long: bool = attrs.field(default=False, init=False)
+    generators: GeneratorWatch = attrs.field(factory=GeneratorWatch, init=False)
     is_stopped: bool = attrs.field(default=False, init=False)
-    interrupted: bool = attrs.field(default=False, init=False)
     _running: OwnTask | None = attrs.field(default=None, init=False)
     _delivered: BaseException | None = attrs.field(default=None, init=False)
     _delivered_at: Place | None = attrs.field(default=None, init=False)
-    _token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     _labels: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _began: float = attrs.field(default=0.0, init=False)
 
@@ -87,10 +72,10 @@ class FunctionPoints(PointCounter):
 
     def arm(self, task: trio.lowlevel.Task, name: str) -> None:
         """Count from here on; *task* runs the function."""
-        self._token = trio.lowlevel.current_trio_token()
+        self.target.token = trio.lowlevel.current_trio_token()
         self._began = trio.current_time()
         self._running = self._adopt(task, name)
-        self._watch_generators()
+        self.generators.watch(lambda: self._running is not None)
         self.armed = True
 
     def _adopt(self, task: trio.lowlevel.Task, name: str) -> OwnTask:
@@ -136,8 +121,7 @@ class FunctionPoints(PointCounter):
             self.note("step", f"waits at {waiting_place(task)}", own)
         self.point(own.after)
         self._running = None
-        if len(self.names) > self.most_points and not self.is_too_long:
-            self.is_too_long = True
+        if len(self.names) > self.most_points and not self.is_stopped:
             self.stop()
 
     # ---- strikes -----------------------------------------------------------------------------------------------------
@@ -152,27 +136,7 @@ class FunctionPoints(PointCounter):
         means = PARTS[self.injection.way][0 if first else 1]
         assert means is not None
         self.note("cancel", f"cancelled by {DESCRIPTIONS[means]}" + ("" if first else ", the second time"), None)
-        # From now on the function has so much time.
-        self.watchdog.deadline = trio.current_time() + self.limit
-        self._strike(means, self.first if first else self.second)
-
-    def _strike(self, means: Means, scope: trio.CancelScope) -> None:
-        match means:
-            case "scope":
-                scope.cancel(reason=REASON)
-            case "deadline":
-                scope.deadline = trio.current_time()
-            case "sibling":
-                self.bell.set()
-            case "thread":
-                assert self._token is not None
-                # Joined, so that the cancel is always delivered before the next step of the scheduler's loop.
-                thread = threading.Thread(target=self._token.run_sync_soon, args=(scope.cancel,), name="canceller")
-                thread.start()
-                thread.join()
-            case "interrupt":
-                self.interrupted = True
-                signal.raise_signal(signal.SIGINT)
+        self.target.strike(means, first=first)
 
     # ---- deliveries --------------------------------------------------------------------------------------------------
 
@@ -180,7 +144,7 @@ class FunctionPoints(PointCounter):
         error = next_error(task)
         if isinstance(error, KeyboardInterrupt):
             self._note_struck(own, waiting_place(task), "KeyboardInterrupt")
-        elif isinstance(error, trio.Cancelled) and is_cancelled_by(task, (self.first, self.second)):
+        elif isinstance(error, trio.Cancelled) and is_cancelled_by(task, (self.target.first, self.target.second)):
             place = waiting_place(task)
             if own.struck_at is None:
                 self._note_struck(own, place, "Cancelled")
@@ -242,27 +206,6 @@ class FunctionPoints(PointCounter):
         if self.timeline is not None and not name.startswith(("before ", "after ")):
             self.note("mark", f"point {name}", self._running)
         super().point(name)
-
-    def _watch_generators(self) -> None:
-        """Remember the asynchronous generators that the function's tasks start."""
-        hooks = sys.get_asyncgen_hooks()
-
-        def first_iteration(generator: AsyncGenerator[object, object]) -> None:
-            if self._running is not None:
-                self.generators.add(generator)
-            if hooks.firstiter is not None:
-                hooks.firstiter(generator)
-
-        sys.set_asyncgen_hooks(firstiter=first_iteration)
-
-
-DESCRIPTIONS: dict[Means, str] = {
-    "scope": "a scope around the function",
-    "deadline": "the deadline of a scope around the function",
-    "sibling": "a sibling task, which cancels their nursery",
-    "thread": "another thread, through the trio token",
-    "interrupt": "a KeyboardInterrupt",
-}
 
 
 def _short(name: str) -> str:

@@ -17,9 +17,10 @@ from typing import Protocol
 import attrs
 import trio
 
+from engine.testing.cancellation.cancel_target import REASON, CancelTarget
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.error_text import described, is_group, leaves, without_partial
-from engine.testing.cancellation.function_points import REASON, FunctionPoints
+from engine.testing.cancellation.function_points import FunctionPoints
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
@@ -89,7 +90,7 @@ def new_run(injection: Injection | None, options: RunOptions, *, is_detailed: bo
         injection,
         timeline=Timeline() if is_detailed else None,
         most_points=options.most_points,
-        limit=options.limit,
+        target=CancelTarget(options.limit),
     )
     return FunctionRun(points=points)
 
@@ -141,20 +142,16 @@ def perform(
     try:
         with installed(points):
             trio_run(body, clock=clock, instruments=[points])
-    except KeyboardInterrupt:
-        if not points.interrupted:
-            raise
-        is_interrupted = True
     except trio.TrioInternalError:
         if not points.is_stopped:
             raise
-    except BaseExceptionGroup as group:
-        # A group that holds nothing but the injected KeyboardInterrupt.
-        if not points.interrupted or group.split(KeyboardInterrupt)[1] is not None:
+    except (KeyboardInterrupt, BaseExceptionGroup) as error:
+        # Nothing but the injected KeyboardInterrupt, perhaps in a group; any other one is the developer's.
+        if not points.target.interrupted or not all(isinstance(one, KeyboardInterrupt) for one in leaves(error)):
             raise
         is_interrupted = True
     # A `Cancelled` that a clean-up raises may replace it; then the function was left all the same.
-    if points.interrupted and run.returned and not is_interrupted and not points.problems:
+    if points.target.interrupted and run.returned and not is_interrupted and not points.problems:
         run.problems.append("KeyboardInterrupt was swallowed: the run ended without it")
 
 
@@ -181,12 +178,12 @@ async def strike_function(run: FunctionRun, options: RunOptions, function: Async
     points = run.points
     async with trio.open_nursery() as outer:
         # Stops what never ends. The deadline is set first: a cancel at point 0 comes before the task's first step.
-        points.watchdog.deadline = trio.current_time() + MOST_SECONDS
+        points.target.watchdog.deadline = trio.current_time() + MOST_SECONDS
         outer.start_soon(_watch, run, options, trio.lowlevel.current_task())
         try:
-            with points.second:
+            with points.target.second:
                 async with trio.open_nursery() as inner:
-                    points.first = inner.cancel_scope
+                    points.target.first = inner.cancel_scope
                     inner.start_soon(_cancel_when_rung, points)
                     await _call(run, options, function, name)
                     inner.cancel_scope.cancel(reason="the function has ended")
@@ -195,8 +192,8 @@ async def strike_function(run: FunctionRun, options: RunOptions, function: Async
 
 
 async def _cancel_when_rung(points: FunctionPoints) -> None:
-    await points.bell.wait()
-    points.first.cancel(reason=REASON)
+    await points.target.bell.wait()
+    points.target.first.cancel(reason=REASON)
 
 
 async def _call(run: FunctionRun, options: RunOptions, function: AsyncFunction, name: str) -> None:
@@ -236,7 +233,7 @@ def _note_returned(run: FunctionRun) -> None:
 
 def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException | None, BaseException | None]:
     """Separate the injected cancel from what the function raised by itself."""
-    kinds = (trio.Cancelled, KeyboardInterrupt) if points.interrupted else (trio.Cancelled,)
+    kinds = (trio.Cancelled, KeyboardInterrupt) if points.target.interrupted else (trio.Cancelled,)
     if is_group(error):
         return error.split(kinds)
     return (error, None) if isinstance(error, kinds) else (None, error)
@@ -266,14 +263,7 @@ async def _check_left(run: FunctionRun) -> None:
     for task in _tasks_left(points, this):
         label = points.own[task].label
         points.problems.append(f"the task {label} is left, at {waiting_place(task)}")
-    if points.generators:
-        # What only a cycle of references keeps is not left.
-        gc.collect()
-    for generator in points.generators:
-        if generator.ag_frame is not None and not generator.ag_running:  # type: ignore[attr-defined]
-            points.problems.append(
-                f"the async generator {generator.__name__} is left open at line {generator.ag_frame.f_lineno}"  # type: ignore[attr-defined]
-            )
+    points.problems += points.generators.left_open()
 
 
 def _tasks_left(points: FunctionPoints, this: trio.lowlevel.Task) -> list[trio.lowlevel.Task]:
@@ -296,7 +286,7 @@ def _ancestors(task: trio.lowlevel.Task) -> Generator[trio.lowlevel.Task]:
 async def _watch(run: FunctionRun, options: RunOptions, main: trio.lowlevel.Task) -> None:
     """Name what has not ended in time, take its shields away, and stop the run if that does not help."""
     points = run.points
-    with points.watchdog:
+    with points.target.watchdog:
         await trio.sleep_forever()
     if not points.armed:
         # The function has ended, and this task is cancelled.
@@ -314,9 +304,9 @@ async def _watch(run: FunctionRun, options: RunOptions, main: trio.lowlevel.Task
         )
     points.note("mark", "its shields are taken away", None)
     for task in waiting:
-        for scope in list(shields_of(task, points.first)):
+        for scope in list(shields_of(task, points.target.first)):
             scope.shield = False
-    points.first.cancel(reason="it does not end")
+    points.target.first.cancel(reason="it does not end")
     await trio.sleep(options.limit)
     points.stop()
 

@@ -89,16 +89,16 @@ def _command(pid: int) -> str:
 
 
 def _descriptors() -> dict[int, str]:
-    found: dict[int, str] = {}
+    targets: dict[int, str] = {}
     try:
         names = os.listdir(_DESCRIPTORS)  # noqa: PTH208  # in each run: Path would take longer than the rest
     except OSError:
-        return found
+        return targets
     for name in names:
         # The listing's own descriptor is closed by now.
         with suppress(OSError):
-            found[int(name)] = os.readlink(f"{_DESCRIPTORS}/{name}") if sys.platform == "linux" else name  # noqa: PTH115
-    return found
+            targets[int(name)] = os.readlink(f"{_DESCRIPTORS}/{name}") if sys.platform == "linux" else name  # noqa: PTH115
+    return targets
 
 
 def _descriptor(number: int, target: str) -> str:

@@ -21,9 +21,9 @@ import pytest
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import NotRepeatable, CancelPlan, PromiseBroken, TooManyPoints
+from engine.testing.cancellation.enumeration import CancelPlan, NotRepeatable, PromiseBroken, TooManyPoints
 from engine.testing.cancellation.error_text import described, leaves
-from engine.testing.cancellation.everywhere import describe_function, usable_ways
+from engine.testing.cancellation.everywhere import describe_function, function_plan
 from engine.testing.cancellation.function_run import (
     AsyncFunction,
     FunctionRun,
@@ -33,8 +33,8 @@ from engine.testing.cancellation.function_run import (
     perform,
     strike_function,
 )
-from engine.testing.cancellation.injections import PARTS, Injection, parse_injection
-from engine.testing.cancellation.subject_runs import Subject, run_everywhere
+from engine.testing.cancellation.injections import Injection, parse_injection
+from engine.testing.cancellation.subject_runs import RunSubject, run_everywhere
 
 _OPTIONS = frozenset({"by", "every", "seconds", "schedules", "limit", "raises", "most_points"})
 _OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception)
@@ -53,7 +53,7 @@ class _Once(Protocol):
 
 
 @attrs.define(eq=False, kw_only=True)
-class MarkedTest(Subject):
+class MarkedTest(RunSubject):
     """A test that `cancel_everywhere` marks.
 
     Attributes:
@@ -79,10 +79,12 @@ class MarkedTest(Subject):
     def of(cls, item: pytest.Function, marker: pytest.Mark) -> MarkedTest:
         """Return the test of *item*. Fails the test if it can't be run in this way."""
         function = item.obj
-        unknown = [*map(repr, marker.args), *sorted(marker.kwargs.keys() - _OPTIONS)]
-        if unknown:
-            known = ", ".join(sorted(_OPTIONS))
-            pytest.fail(f"cancel_everywhere takes the keywords {known}, not {unknown[0]}", pytrace=False)
+        unallowed_keywords = [*map(repr, marker.args), *sorted(marker.kwargs.keys() - _OPTIONS)]
+        if unallowed_keywords:
+            allowed_keywords = ", ".join(sorted(_OPTIONS))
+            pytest.fail(
+                f"cancel_everywhere takes the keywords {allowed_keywords}, not {unallowed_keywords[0]}", pytrace=False
+            )
         if hasattr(function, "hypothesis"):
             pytest.fail(
                 "cancel_everywhere and Hypothesis's given don't go together: engine.testing.stateful draws cancels as data",
@@ -234,19 +236,17 @@ def _refuse_async_fixtures(item: pytest.Function) -> None:
 def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[CancelPlan, RunOptions]:
     values = marker.kwargs
     only: str | None = config.getoption("--cancel-everywhere-only")
+    first: int = config.getoption("--cancel-everywhere-seed") or 0
     try:
-        injection = None if only is None else parse_injection(only)
-        ways, _ = usable_ways(values.get("by") if injection is None else (injection.way,))
+        plan, _ = function_plan(
+            values.get("by"),
+            None if only is None else parse_injection(only),
+            seeds=range(first, first + values.get("schedules", 1)),
+            every=values.get("every", 1),
+            gaps=values.get("seconds", (1, 7)),
+        )
     except ValueError as error:
         pytest.fail(str(error), pytrace=False)
-    first: int = config.getoption("--cancel-everywhere-seed") or 0
-    plan = CancelPlan(
-        ways={way: PARTS[way][1] is not None for way in ways},
-        seeds=range(first, first + values.get("schedules", 1)),
-        every=values.get("every", 1),
-        gaps=tuple(values.get("seconds", (1, 7))),
-        only=injection,
-    )
     raises: type[BaseException] | tuple[type[BaseException], ...] = values.get("raises", ())
     options = RunOptions(
         limit=values.get("limit", 10.0),

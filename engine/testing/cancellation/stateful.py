@@ -17,7 +17,7 @@ import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeVar, final
+from typing import TypeVar, TypeVarTuple, final
 
 import attrs
 import trio
@@ -31,8 +31,9 @@ from engine.testing.cancellation.source_places import waiting_place
 from engine.testing.cancellation.trio_internals import is_cancelled_by, seed_scheduler
 
 T = TypeVar("T")
+Args = TypeVarTuple("Args")
 # A broken program may never become idle; in real seconds.
-PATIENCE = 20.0
+MOST_REAL_SECONDS = 20.0
 
 
 def cancel_points(most: int = 12) -> st.SearchStrategy[int | None]:
@@ -69,6 +70,11 @@ class RunningTask:
     def place(self) -> str:
         """Where it waits."""
         return "nowhere" if self._task is None or self.is_done else str(waiting_place(self._task))
+
+    def ignores_cancel(self) -> bool:
+        """Tell whether it was cancelled, and waits all the same; what waits for its own tasks does not."""
+        task = self._task
+        return task is not None and is_cancelled_by(task, (self.scope,)) and not task.child_nurseries
 
     async def run(self, function: Callable[[], Awaitable[object]]) -> None:
         """Run *function*, and note how it ends. What it raises is the machine's business, not the nursery's."""
@@ -168,7 +174,7 @@ class TrioMachine(RuleBasedStateMachine):
         self._collected.__enter__()
         self._thread = threading.Thread(target=self._run_trio, name="trio machine", daemon=True)
         self._thread.start()
-        if not self._ready.wait(PATIENCE):
+        if not self._ready.wait(MOST_REAL_SECONDS):
             raise RuntimeError("Trio did not start")
         self.run(self.set_up)
 
@@ -183,7 +189,7 @@ class TrioMachine(RuleBasedStateMachine):
         await trio.lowlevel.checkpoint()
 
     def start(
-        self, function: Callable[..., Awaitable[object]], *arguments: object, cancel_after: int | None = None
+        self, function: Callable[[*Args], Awaitable[object]], *arguments: *Args, cancel_after: int | None = None
     ) -> RunningTask:
         """Start a task, let Trio run until every task waits, and return the task.
 
@@ -207,7 +213,7 @@ class TrioMachine(RuleBasedStateMachine):
         self.run(begin)
         return running
 
-    def run(self, function: Callable[..., Awaitable[T]], *arguments: object) -> T:
+    def run(self, function: Callable[[*Args], Awaitable[T]], *arguments: *Args) -> T:
         """Run an async function in Trio to its end, let Trio run until every task waits, and return the result."""
 
         async def body() -> T:
@@ -266,8 +272,7 @@ class TrioMachine(RuleBasedStateMachine):
     def cancelled_tasks_have_ended(self) -> None:
         """Check that no cancelled task is at a checkpoint that could have been cancelled."""
         for task in self.alive():
-            inner = task._task
-            if inner is not None and is_cancelled_by(inner, (task.scope,)) and not inner.child_nurseries:
+            if task.ignores_cancel():
                 raise AssertionError(f"the task {task.name} was cancelled and waits, at {task.place}")
 
     # ---- the end -----------------------------------------------------------------------------------------------------
@@ -299,7 +304,7 @@ class TrioMachine(RuleBasedStateMachine):
             self.tasks_raise_only_what_they_may()
         finally:
             self._token_call(self._release)
-            self._thread.join(PATIENCE)
+            self._thread.join(MOST_REAL_SECONDS)
             if self._thread.is_alive():
                 raise RuntimeError("a task does not end: the thread of this machine is left")
 

@@ -12,8 +12,8 @@ import attrs
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.enumeration import (
     Broken,
-    NotRepeatable,
     CancelPlan,
+    NotRepeatable,
     PromiseBroken,
     Report,
     TooManyPoints,
@@ -30,7 +30,7 @@ MOST_MORE_RUNS = 300
 MOST_MORE_SECONDS = 5.0
 
 
-class Subject:
+class RunSubject:
     """Something that can be run again and again, as `run_everywhere` needs it."""
 
     name: str = ""
@@ -48,13 +48,13 @@ class Subject:
         raise NotImplementedError
 
 
-def run_everywhere(subject: Subject, plan: CancelPlan) -> Report:
+def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
     """Run *subject* without a cancel, twice, and then with each cancel of *plan*. Raises at the first broken promise."""
     complaints = Complaints()
 
     def play(injection: Injection | None, seed: int) -> FunctionRun:
         run = subject.play(injection, seed, complaints)
-        if run.points.is_too_long:
+        if len(run.points.names) > run.points.most_points:
             raise TooManyPoints(
                 f"a run of {subject.name} has more than {run.points.most_points:,} points; "
                 "make it shorter, or allow more with most_points"
@@ -74,7 +74,7 @@ def run_everywhere(subject: Subject, plan: CancelPlan) -> Report:
         return enumerate_cancels(play, plan, on_broken)
 
 
-def check_same(subject: Subject, first: FunctionRun, second: FunctionRun) -> None:
+def check_same(subject: RunSubject, first: FunctionRun, second: FunctionRun) -> None:
     """Raise NotRepeatable if two runs without a cancel differ."""
     one, other = first.points.names, second.points.names
     if one == other:
@@ -83,7 +83,7 @@ def check_same(subject: Subject, first: FunctionRun, second: FunctionRun) -> Non
     raise NotRepeatable(_difference(subject, at, one, other))
 
 
-def _difference(subject: Subject, at: int, one: list[str], other: list[str]) -> str:
+def _difference(subject: RunSubject, at: int, one: list[str], other: list[str]) -> str:
     def named(names: list[str]) -> str:
         return f"{names[at]!r}" if at < len(names) else f"the end, after {len(names)} points"
 
@@ -99,7 +99,7 @@ def _difference(subject: Subject, at: int, one: list[str], other: list[str]) -> 
 # ---- from a broken run to a report -----------------------------------------------------------------------------------
 
 
-def raise_failure(subject: Subject, plan: CancelPlan, broken: Broken, complaints: Complaints) -> NoReturn:
+def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complaints: Complaints) -> NoReturn:
     """Find the smallest cancel that shows a problem, run it once more in detail, and raise the report."""
     names = broken.base.points.names
     if (
@@ -139,20 +139,20 @@ def raise_failure(subject: Subject, plan: CancelPlan, broken: Broken, complaints
 
 
 def _smallest(
-    subject: Subject, plan: CancelPlan, broken: Broken, complaints: Complaints
+    subject: RunSubject, plan: CancelPlan, broken: Broken, complaints: Complaints
 ) -> tuple[Injection | None, int, FunctionRun]:
-    """Return the first cancel that shows a problem, among those that are smaller than the one found, or that one."""
+    """Return the first cancel that shows a problem, among those that are smaller than the one points_found, or that one."""
     assert isinstance(broken.run, FunctionRun)
     injection, seed = broken.injection, broken.seed
     if injection is None or plan.only is not None:
         return injection, seed, broken.run
     first_seed = plan.seeds[0]
     smaller = list(_smaller(injection, plan.every, len(broken.base.points.names)))
-    candidates = [(one, chosen) for chosen in dict.fromkeys((first_seed, seed)) for one in (*smaller, injection)]
-    for one, chosen in candidates[:MOST_MORE_RUNS]:
-        run = subject.play(one, chosen, complaints)
+    candidates = [(one, selected) for selected in dict.fromkeys((first_seed, seed)) for one in (*smaller, injection)]
+    for one, selected in candidates[:MOST_MORE_RUNS]:
+        run = subject.play(one, selected, complaints)
         if run.problems and run.points.fired:
-            return one, chosen, run
+            return one, selected, run
     return injection, seed, broken.run
 
 
@@ -167,15 +167,15 @@ def _smaller(injection: Injection, every: int, points: int) -> Iterable[Injectio
 
 
 def _also_at(
-    subject: Subject, injection: Injection, seed: int, complaints: Complaints, *, points: int
+    subject: RunSubject, injection: Injection, seed: int, complaints: Complaints, *, points: int
 ) -> tuple[int, ...]:
     """Return the points at which the same way shows a problem."""
     until = time.monotonic() + MOST_MORE_SECONDS
     step = max(1, -(-points // MOST_MORE_RUNS))
-    found = [injection.point]
+    points_found = [injection.point]
     for point in range(0, points, step):
         if time.monotonic() > until:
             break
         if point != injection.point and subject.play(attrs.evolve(injection, point=point), seed, complaints).problems:
-            found.append(point)
-    return tuple(sorted(found))
+            points_found.append(point)
+    return tuple(sorted(points_found))

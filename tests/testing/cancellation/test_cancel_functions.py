@@ -8,12 +8,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 import trio
 
 from engine.testing import CancelFailure, NotRepeatable, PromiseBroken, cancel_everywhere
+from engine.testing.cancellation.function_run import AsyncFunction
 from engine.testing.cancellation.injections import FUNCTION_WAYS, Injection, parse_injection
 from tests.support.cancel_faults import swallows_and_goes_on
 
@@ -81,7 +82,7 @@ def test_arguments_by_partial() -> None:
 def test_factory_makes_a_fresh_function() -> None:
     made: list[int] = []
 
-    def factory() -> partial[object]:
+    def factory() -> AsyncFunction:
         made.append(1)
         return partial(waits, 1.0)
 
@@ -91,7 +92,7 @@ def test_factory_makes_a_fresh_function() -> None:
 
 def test_check_after_the_yield_is_named() -> None:
     @contextmanager
-    def case() -> Generator[partial[object]]:
+    def case() -> Generator[AsyncFunction]:
         yield partial(waits, 1.0)
         raise AssertionError("one is missing")
 
@@ -149,7 +150,7 @@ def test_smallest_cancel_is_reported() -> None:
 def test_drawing_has_a_lane_per_task(tmp_path: Path) -> None:
     with pytest.raises(PromiseBroken):
         cancel_everywhere(swallows_and_goes_on, svg=tmp_path / "a.svg")
-    root = ElementTree.parse(tmp_path / "a.svg").getroot()
+    root = ET.parse(tmp_path / "a.svg").getroot()
     texts = [element.text or "" for element in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "swallows_and_goes_on" in texts
     assert any("cancelled by a scope" in text for text in texts)
@@ -179,7 +180,7 @@ def test_nonsense_is_refused(options: dict[str, object], words: str) -> None:
 
 def test_what_is_no_async_function() -> None:
     with pytest.raises(TypeError, match="neither an async function"):
-        cancel_everywhere(lambda: 3)  # type: ignore[arg-type, return-value]  # pyright: ignore
+        cancel_everywhere(lambda: 3)  # type: ignore[arg-type]
 
 
 async def test_inside_trio_is_refused() -> None:
