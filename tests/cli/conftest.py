@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.cli.forked import Ended, ForkedCommand, Forks, fork_server
+from tests.cli.forked import Ended, ForkedCommand, Forks, fork_server, shared_forks
 from tests.cli.processes import REPOSITORY, Command
 
 
@@ -27,10 +27,9 @@ def host() -> Generator[str]:
             process.kill()
 
 
-@pytest.fixture(scope="session")
-def forks() -> Generator[Forks]:
-    with Forks() as forks:
-        yield forks
+@pytest.fixture
+def forks() -> Forks:
+    return shared_forks()
 
 
 class Quick(Protocol):
@@ -92,7 +91,7 @@ def fork_path(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
 
 
 @pytest.fixture
-def engine(host: str, tmp_path: Path) -> Iterator[Start]:
+def started_engine(host: str, tmp_path: Path) -> Iterator[Start]:
     """Start `engine …` in `tmp_path`, with a key and the host's address in its environment."""
     with ExitStack() as stack:
 
@@ -111,16 +110,16 @@ def engine(host: str, tmp_path: Path) -> Iterator[Start]:
 
 
 @pytest.fixture
-def forked_engine(engine: Start, fork_path: str, host: str, tmp_path: Path, *, is_full: bool) -> Iterator[Start]:
+def engine(started_engine: Start, fork_path: str, host: str, tmp_path: Path, *, is_full: bool) -> Iterator[Start]:
     """The same in forked processes, without the second that Python takes to import the engine; not under `make full`."""
     with ExitStack() as stack:
 
         def start(*arguments: str, terminal: bool = False, program: Sequence[str] = (), **env: str) -> Command:
             if program:
-                return engine(*arguments, terminal=terminal, program=program, **env)
+                return started_engine(*arguments, terminal=terminal, program=program, **env)
             # Python heeds such variables only when it starts.
             if is_full or any(name.startswith("PYTHON") for name in env):
-                return engine(*arguments, terminal=terminal, **env)
+                return started_engine(*arguments, terminal=terminal, **env)
             environment = {**environment_for(host, tmp_path), **env}
             return stack.enter_context(
                 ForkedCommand(fork_path, arguments, cwd=tmp_path, env=environment, terminal=terminal)

@@ -6,6 +6,7 @@ environment of the request, a session of its own, and runs `main` from the begin
 whoever connects, several at a time: `ENGINE_PROGRAM` is an `engine` for scripts of the shell.
 """
 
+import atexit
 import fcntl
 import io
 import json
@@ -17,12 +18,14 @@ import subprocess
 import sys
 import tempfile
 import termios
+import threading
 import traceback
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, Any
 
 import attrs
 
@@ -52,10 +55,7 @@ class Forks:
         )
         theirs.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._ours.close()
         self._server.wait(_SECONDS)
 
@@ -95,6 +95,36 @@ class Forks:
             out.seek(0)
             err.seek(0)
             return Ended(code, out.read(), err.read())
+
+
+@cache
+def shared_forks() -> Forks:
+    """Return the one of this process of the test run; it ends with it."""
+    forks = Forks()
+    atexit.register(forks.close)
+    return forks
+
+
+def run_engine(
+    *arguments: str, cwd: Path, env: Mapping[str, str], stdin: str | bytes | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run `engine ARGUMENTS` to its end as a forked process; *stdin* comes through a pipe."""
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    if data is None:
+        ended = shared_forks().run(*arguments, cwd=cwd, env=env)
+    else:
+        reader, writer = os.pipe()
+        thread = threading.Thread(target=_write, args=(writer, data))
+        thread.start()
+        ended = shared_forks().run(*arguments, cwd=cwd, env=env, stdin=reader)
+        os.close(reader)
+        thread.join()
+    return subprocess.CompletedProcess(arguments, ended.code, ended.stdout.decode(), ended.stderr.decode())
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), os.fdopen(descriptor, "wb") as file:
+        file.write(data)
 
 
 # `engine` for a script: it passes on its arguments, folder, environment and streams, and ends as the forked process does.

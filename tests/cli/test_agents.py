@@ -6,14 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from engine.core.events import TurnEnded
 from tests.cli.conftest import Start
-from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
+from tests.cli.forked import run_engine
+from tests.cli.processes import await_sleepers, sleepers, token
 from tests.cli.test_run import recorded
 
 pytestmark = pytest.mark.os
@@ -28,12 +28,9 @@ def home(tmp_path: Path) -> Path:
 
 
 def run(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "engine", "agents", *arguments]
     folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("CONFIG", "STATE", "DATA", "CACHE")}
-    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(REPOSITORY), **folders}
-    return subprocess.run(
-        command, cwd=home / "project", env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    environment = {**os.environ, "HOME": str(home), **folders}
+    return run_engine("agents", *arguments, cwd=home / "project", env=environment)
 
 
 def agent(folder: Path, name: str, front: str, body: str = "") -> None:
@@ -108,9 +105,8 @@ def test_wrong_usage(home: Path, arguments: tuple[str, ...], words: str) -> None
     ],
 )
 def test_run_requires_a_known_primary_agent(home: Path, agent_name: str, words: str) -> None:
-    command = [sys.executable, "-m", "engine", "run", "--agent", agent_name, "hi"]
-    environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
-    ran = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    environment = {**os.environ, "HOME": str(home), "XDG_CONFIG_HOME": str(home)}
+    ran = run_engine("run", "--agent", agent_name, "hi", cwd=home, env=environment)
     assert (ran.returncode, words in ran.stderr) == (2, True)
 
 

@@ -20,11 +20,6 @@ from tests.cli.test_print_schema import RESULT, check_lines
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 
-@pytest.fixture
-def engine(forked_engine: Start) -> Start:
-    return forked_engine
-
-
 def hook(event: str, command: str) -> str:
     return f'[[hooks.{event}]]\nhooks = [{{ type = "command", command = {json.dumps(command)} }}]\n'
 

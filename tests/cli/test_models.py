@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +18,7 @@ import trio
 from engine.cli.models_text import HostReport, _newest_first, _short_reason, _size
 from engine.core.llm_types import ModelInfo
 from engine.providers.hosts.host_table import BY_NAME, HOSTS
+from tests.cli.forked import run_engine
 from tests.cli.processes import REPOSITORY
 from tests.support.json_server import Hang, JsonServer
 
@@ -44,15 +46,8 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 async def run(env: Mapping[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    ran = await trio.run_process(
-        [sys.executable, "-m", "engine", "models", *arguments],
-        env=dict(env),
-        cwd=REPOSITORY,
-        check=False,
-        capture_stdout=True,
-        capture_stderr=True,
-    )
-    return subprocess.CompletedProcess(ran.args, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+    # In a thread: some servers that it asks are tasks of the test.
+    return await trio.to_thread.run_sync(partial(run_engine, "models", *arguments, cwd=REPOSITORY, env=env))
 
 
 async def document(env: Mapping[str, str], *arguments: str) -> dict[str, dict[str, Any]]:
@@ -251,9 +246,7 @@ def test_nowhere_to_write_to(redirection: str, code: int, error: str, env: dict[
 
 
 def test_help(env: dict[str, str]) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "engine", "models", "--help"], env=env, capture_output=True, text=True, check=False
-    )
+    ran = run_engine("models", "--help", cwd=REPOSITORY, env=env)
     assert ran.returncode == 0
     assert "usage: engine models" in ran.stdout
 

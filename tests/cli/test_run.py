@@ -15,14 +15,10 @@ from engine.core.events import Durable, Live, TextDelta, TurnEnded
 from engine.journal.codec import decode_event
 from engine.journal.state import Resync
 from tests.cli.conftest import Start
+from tests.cli.forked import run_engine
 from tests.cli.processes import REPOSITORY, await_sleepers, sleepers, token
 
 pytestmark = [pytest.mark.os, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
-
-
-@pytest.fixture
-def engine(forked_engine: Start) -> Start:
-    return forked_engine
 
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
@@ -37,29 +33,15 @@ def separate(
     host: str, folder: Path, *arguments: str, stdin: str | bytes | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Run `engine run` with standard output and standard error apart; *stdin* comes through a pipe."""
-    command = [sys.executable, "-m", "engine", "run", *arguments]
     env = {
         **os.environ,
-        "PYTHONPATH": str(REPOSITORY),
         "ANTHROPIC_API_KEY": "key",
         "ANTHROPIC_BASE_URL": host,
         "ENGINE_MODEL": "anthropic/claude-sonnet-5-5",
         "XDG_CONFIG_HOME": str(folder / "no-config"),
         "XDG_STATE_HOME": str(folder / "no-state"),
     }
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env=env,
-        stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    ) as process:
-        try:
-            output, errors = process.communicate(stdin.encode() if isinstance(stdin, str) else stdin, timeout=60)
-        finally:
-            process.kill()
-    return subprocess.CompletedProcess(command, process.returncode, output.decode(), errors.decode())
+    return run_engine("run", *arguments, cwd=folder, env=env, stdin=stdin)
 
 
 def recorded(output: str) -> list[Durable | Live | Resync]:

@@ -20,11 +20,6 @@ from tests.cli.conftest import Start
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def engine(forked_engine: Start) -> Start:
-    return forked_engine
-
-
 SESSION = re.compile(r'"session_id": ?"(ses_\w+)"')
 
 

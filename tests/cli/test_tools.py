@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from engine.cli.default_tools import default_tools
+from tests.cli.forked import run_engine
 from tests.cli.processes import REPOSITORY
 
 pytestmark = pytest.mark.os
 
 
 def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "engine", "tools", *arguments]
     environment = {**os.environ, "XDG_CONFIG_HOME": "/nowhere", **env}
-    return subprocess.run(command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, check=False)
+    return run_engine("tools", *arguments, cwd=REPOSITORY, env=environment)
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ from engine.testing.script import Answer, call, done
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.cli.conftest import Start, host
-from tests.cli.conftest import engine as start_engine
+from tests.cli.conftest import started_engine as start_engine
 
 __all__ = ["host", "start_engine"]
 
