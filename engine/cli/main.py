@@ -120,16 +120,15 @@ def _unknown_command(words: list[str]) -> str:
     """Return the message for words of which the first is no command."""
     import shlex
 
-    from engine.cli.flags.arg_types import similar_name_hint
+    from engine.cli.flags.arg_types import similar_name
 
-    similar = "" if words[0].startswith("-") else similar_name_hint(words[0], COMMANDS)
-    is_shown = "".join(words).isprintable()
-    meant = _meant_command(words, is_task=" " in words[0] or not similar) if is_shown else []
-    command = shlex.join(meant) if meant else "--help"
-    return f"engine: unknown command {words[0]!r}{similar}\nNext: engine {command}"
+    similar = "" if words[0].startswith("-") else similar_name(words[0], COMMANDS)
+    meant = [similar, *words[1:]] if similar and " " not in words[0] else _meant_command(words)
+    command = shlex.join(meant) if meant and "".join(words).isprintable() else "--help"
+    return f"engine: unknown command {words[0]!r}{similar and f': did you mean {similar}?'}\nNext: engine {command}"
 
 
-def _meant_command(words: list[str], *, is_task: bool) -> list[str]:
+def _meant_command(words: list[str]) -> list[str]:
     """Return the command that users of other agents mean: a flag of the chat, a prompt to print, or a task."""
     from engine.cli.command_table.find_command import load_spec
 
@@ -140,7 +139,7 @@ def _meant_command(words: list[str], *, is_task: bool) -> list[str]:
         flag = first.partition("=")[0]
         return ["chat", *words] if any(flag in each.names for each in load_spec("chat").flags) else []
     is_sentence = " " in " ".join(words) and not any(word.startswith("-") for word in rest)
-    return ["run", " ".join(words)] if is_task and is_sentence else []
+    return ["run", " ".join(words)] if is_sentence else []
 
 
 def _run(name: str, arguments: list[str]) -> int:

@@ -150,6 +150,17 @@ def unknown_part(key: Key) -> tuple[int, str] | None:
     return None
 
 
+def similar_key(key: Key) -> str:
+    """Return the key that was probably meant, of those without names of their own in them; empty if there is none."""
+    # Imported here: needed only for errors.
+    from difflib import get_close_matches
+
+    tables = {name: section.table for name, section in SECTIONS.items() if section.table and not section.is_named}
+    keys = [f"{name}.{field}" for name, table in tables.items() for field in field_types(table)]
+    same_name = [each for each in keys if len(key) == 1 and each.endswith(f".{key[0]}")]
+    return next(iter(same_name or get_close_matches(format_key(key), keys, n=1, cutoff=0.8)), "")
+
+
 def field_types(table: type[attrs.AttrsInstance]) -> Mapping[str, object]:
     """Return the types of a table's fields, by their names in the file."""
     hints = get_type_hints(table)

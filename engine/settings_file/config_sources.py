@@ -22,7 +22,7 @@ from engine.settings_file.config_file import (
     user_documents,
     user_file,
 )
-from engine.settings_file.config_keys import Key, format_key, parse_key, unknown_part
+from engine.settings_file.config_keys import Key, format_key, parse_key, similar_key, unknown_part
 from engine.settings_file.document import ConfigDocument, read_document
 from engine.settings_file.merge import MergedConfig, merge
 from engine.settings_file.project_config import IgnoredKey, has_more_than_rules, read_project_documents
@@ -131,7 +131,9 @@ def require_key(text: str) -> Key:
     key = parse_key(text)
     unknown = unknown_part(key)
     if unknown is not None:
-        raise ConfigError(f"unknown key {format_key(key)}: {unknown[1]}")
+        meant = similar_key(key)
+        hint = f"did you mean {meant}?\nNext: engine config explain {meant}" if meant else unknown[1]
+        raise ConfigError(f"unknown key {format_key(key)}: {hint}")
     return key
 
 

@@ -51,6 +51,8 @@ PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
 _MOST_SLOTS: Final = 1 << 40
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+# As `engine.cli.task` joins them with the words of a task.
+_ADDED: Final = re.compile(r'\n\n<(?:file path="|stdin>\n)')
 
 
 @attrs.frozen
@@ -297,8 +299,8 @@ def slot_of(time: float) -> int:
 
 
 def make_title(words: str) -> str:
-    """Return the beginning of *words* as one line."""
-    line = _CONTROL.sub(" ", storable(words[: 4 * TITLE_CHARS])).strip()
+    """Return the beginning of *words* as one line, without files and input that the command line has added."""
+    line = _CONTROL.sub(" ", storable(_ADDED.split(words[: 4 * TITLE_CHARS], maxsplit=1)[0])).strip()
     return line if len(line) <= TITLE_CHARS else line[: TITLE_CHARS - 1].rstrip() + "…"
 
 

@@ -40,6 +40,14 @@ def test_quiet_run_still_says_why_it_failed(host: str, tmp_path: Path) -> None:
     assert "rejected the key in ANTHROPIC_API_KEY" in done.stderr
 
 
+def test_quiet_run_says_what_was_denied(host: str, tmp_path: Path) -> None:
+    done = separate(host, tmp_path, "write", "-q")
+    assert done.returncode == 3
+    assert "2 tool calls denied: no terminal to ask." in done.stderr
+    assert "Next: engine run --continue --rule" in done.stderr
+    assert separate(host, tmp_path, "write", "-q", "--deny-ok").stderr == ""
+
+
 def test_answer_goes_to_a_file_as_well(host: str, tmp_path: Path) -> None:
     done = separate(host, tmp_path, "hello", "-o", "out.txt")
     assert done.returncode == 0

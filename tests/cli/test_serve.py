@@ -54,15 +54,15 @@ def test_served_sessions_are_driven_by_http(engine: Start, tmp_path: Path, runti
     assert not Path(address[2]).exists()
 
 
-def test_page_is_opened_by_a_private_file(engine: Start, tmp_path: Path, runtime: str) -> None:
+def test_page_is_opened_by_a_private_file(started_engine: Start, tmp_path: Path, runtime: str) -> None:
     # A browser that notes what it is started with.
     browser = tmp_path / "browser"
     noted = tmp_path / "noted"
     browser.write_text(f'#!/bin/sh\necho "$@" > {noted}.tmp; mv {noted}.tmp {noted}\n')
     browser.chmod(0o755)
-    command = engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")
+    command = started_engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")
     command.read_until("Ctrl-C ends it.")
-    for opened in (command, engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")):
+    for opened in (command, started_engine("serve", "--open", XDG_RUNTIME_DIR=runtime, BROWSER=f"{browser} %s")):
         if opened is not command:
             assert opened.wait() == 0
         end = time.monotonic() + 30

@@ -176,7 +176,7 @@ def test_newer_version_is_refused(machine: Machine) -> None:
     ("setting", "message"),
     [
         ("defaults.model", "KEY=VALUE"),
-        ("defaults.modle=x/y", "unknown key defaults.modle: did you mean model"),
+        ("defaults.modle=x/y", "unknown key defaults.modle: did you mean defaults.model?"),
         ("=3", "'' is no key"),
         ("defaults.agent=nobody", "-c defaults.agent|unknown agent 'nobody'"),
         ("models.x=3", "-c models.x"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -109,9 +110,28 @@ class ConfigTarget:
 def _set(args: argparse.Namespace) -> int:
     target, key, value = ConfigTarget(args), require_key(args.key), parse_value(args.value)
     text = with_value(target.read() or _NEW, key, value)
-    target.check(text, key)
+    try:
+        target.check(text, key)
+    except ConfigError as error:
+        raise _about_value(error, key, ConfigDocument(target.kind, str(target.path), {}, text)) from error
     target.write(text)
     return print_text(f"{escape_control_chars(f'{format_key(key)} = {toml_value(value)}')} in {target.name}\n")
+
+
+# Where the values of a key are listed.
+_LISTS: Final = (("a model's name", "engine models"), ("agent", "engine agents"))
+
+
+def _about_value(error: ConfigError, key: Key, document: ConfigDocument) -> ConfigError:
+    """Return the error about a value that is not written: without the line that it would have in the file."""
+    place = re.escape(document.location(key))
+    about = re.fullmatch(rf"{place}(?:, \[.*?\])?: (.*)", str(error), re.DOTALL)
+    if about is None:  # something else in the file is wrong
+        return error
+    advice = next(
+        (command for words, command in _LISTS if words in about[1]), f"engine config explain {format_key(key)}"
+    )
+    return ConfigError(f"{format_key(key)} is not changed: {about[1]}\nNext: {advice}")
 
 
 def _unset(args: argparse.Namespace) -> int:

@@ -69,10 +69,15 @@ def directory(text: str) -> Path:
     return path.resolve()
 
 
-def similar_name_hint(name: str, names: Iterable[str]) -> str:
-    """Return a question whether a similar name was meant; empty if there is none."""
+def similar_name(name: str, names: Iterable[str]) -> str:
+    """Return the name that was probably meant; empty if there is none."""
     # Imported here: difflib is needed only for a wrong name.
     from difflib import get_close_matches
 
-    close = get_close_matches(name, list(names), n=1)
-    return f": did you mean {close[0]}?" if close else ""
+    return next(iter(get_close_matches(name, list(names), n=1)), "")
+
+
+def similar_name_hint(name: str, names: Iterable[str]) -> str:
+    """Return a question whether a similar name was meant; empty if there is none."""
+    similar = similar_name(name, names)
+    return f": did you mean {similar}?" if similar else ""

@@ -11,7 +11,7 @@ from engine.core.errors import UnknownModel
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of
 
-_MOST_LISTED: Final = 8
+_MOST_LISTED: Final = 3
 
 
 def expand_model(name: str, env: Mapping[str, str], config: Config) -> str:

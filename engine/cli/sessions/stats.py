@@ -99,7 +99,7 @@ def _total(total: Spending, span: str) -> str:
     share = f" ({total.usage.cache_share:.0%} of the prompts from a cache)" if total.usage.cache_read else ""
     parts = [
         counted(total.sessions, "session"),
-        counted(total.steps, "step"),
+        counted(total.steps, "request"),
         f"{counted(total.usage.total, 'token')}{share}",
         format_cost(total.cost) or "cost unknown",
     ]
@@ -124,7 +124,7 @@ def _columns(kind: SpendingKind, rows: Sequence[Spending]) -> list[Column]:
         Column(heading=kind, texts=[_name(kind, row) for row in rows], grows=kind != "session"),
         Column(heading="title", texts=[row.name for row in rows], grows=True),
         figures("sessions", sessions),
-        figures("steps", [f"{row.steps:,}" for row in rows]),
+        figures("requests", [f"{row.steps:,}" for row in rows]),
         figures("prompt", [f"{_prompt(row.usage):,}" for row in rows]),
         figures("cached", [f"{row.usage.cache_share:.0%}" for row in rows]),
         figures("answer", [f"{row.usage.output:,}" for row in rows]),

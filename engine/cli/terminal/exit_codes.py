@@ -177,6 +177,7 @@ def _error_code(error: EngineError) -> int | None:
 
 # Of libraries, whose errors are read by programs as well.
 _ADVICE_BY_WORDS: Final = (
+    (re.compile(r"^the configuration file .* does not exist$"), "name another file, or leave it out"),
     (re.compile(r"^(the |can't read the )?(configuration file )?/\S+\.toml\b"), "engine config check"),
     (re.compile(r"^unknown key "), "engine schema config"),
     (re.compile(r"^unknown agent "), "engine agents"),

@@ -179,7 +179,7 @@ class TurnView:
                 self._output.finish(record, answer)
             # The answer before the summary, also where both go to one file; and all before the exit code.
             await self._output.answer.drain()
-            if not self.is_quiet or result.stop_reason != "completed" or self._record.is_unsaved(result):
+            if not self.is_quiet or code != DONE or self._record.is_unsaved(result):
                 self._add_note(*self._last_lines(result, orphans))
             await self._output.notes.drain()
             with trio.move_on_after(_MAX_TITLE_SECONDS):

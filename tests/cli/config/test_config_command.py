@@ -81,7 +81,16 @@ def test_get_prints_a_default(shell: Shell) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("set defaults.modle x", "unknown key defaults.modle: did you mean model?"),
+        (
+            "set defaults.modle x",
+            "unknown key defaults.modle: did you mean defaults.model?\nNext: engine config explain defaults.model",
+        ),
+        ("set model x", "unknown key model: did you mean defaults.model?"),
+        ("set defaults.model gpt", "engine config: defaults.model is not changed: a model's name must have"),
+        (
+            "set defaults.max_steps -1",
+            "engine config: defaults.max_steps is not changed: max_steps must be a number above 0",
+        ),
         ("set compaction.auto perhaps", "compaction"),
         ("set defaults.agent nobody", "unknown agent 'nobody'"),
         ("unset defaults.model", "defaults.model is not set in this file"),

@@ -116,9 +116,10 @@ def test_served_demo_has_a_page_until_it_is_interrupted(engine: Start) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupted_demo_leaves_nothing(engine: Start, tmp_path: Path, number: signal.Signals) -> None:
+def test_interrupted_demo_leaves_nothing(started_engine: Start, tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
-    command = engine("demo", TMPDIR=str(tmp_path / "tmp"))
+    # Not forked: what Python does at the exit of a process is a part of it.
+    command = started_engine("demo", TMPDIR=str(tmp_path / "tmp"))
     command.read_until("sh load-test  running\n", 30)
     (pids,) = (tmp_path / "tmp").glob("*/shop/pids")
     workers = [int(pid) for pid in pids.read_text().split()]

@@ -540,7 +540,7 @@ def test_invalid_store_is_reported(engine_here: Engine) -> None:
 
 def test_stats_show_spending(three: Engine) -> None:
     said = three("stats")
-    assert said.out.startswith("in the last 30 days: 3 sessions, 5 steps, 900 tokens (")
+    assert said.out.startswith("in the last 30 days: 3 sessions, 5 requests, 900 tokens (")
     assert "$1.25" in said.out
     assert "anthropic/claude-sonnet-4-5" in said.out
     assert [row["key"] for row in json.loads(three("stats", "--by", "folder", "--json").out)["folder"]] == [
@@ -556,8 +556,8 @@ def test_stats_show_spending(three: Engine) -> None:
 
 def test_stats_respect_the_period(engine_here: Engine) -> None:
     keep(here(ONE, ("old", "-"), ago=40 * DAY), here(TWO, ("new", "-"), ago=60))
-    assert engine_here("stats").out.startswith("in the last 30 days: 1 session, 1 step, ")
-    assert engine_here("stats", "--all").out.startswith("in total: 2 sessions, 2 steps, ")
+    assert engine_here("stats").out.startswith("in the last 30 days: 1 session, 1 request, ")
+    assert engine_here("stats", "--all").out.startswith("in total: 2 sessions, 2 requests, ")
     assert engine_here("stats", "--days", "50").out.startswith("in the last 50 days: 2 sessions")
     days = json.loads(engine_here("stats", "--all", "--by", "day", "--json").out)["day"]
     assert [row["key"] for row in days] == [
@@ -680,3 +680,12 @@ def test_compacted_and_undone_session_can_be_forked(engine_here: Engine) -> None
     for at, expected in (("m2.1", ["u2", "m2.1"]), ("m5.1", ["sum4", "u3", "m3.1", "u5", "m5.1"])):
         fresh = SessionId(engine_here("sessions", "fork", ONE, "--at", at).out.splitlines()[0])
         assert [message.id for message in fold(kept(fresh)).transcript] == expected
+
+
+def test_title_leaves_out_added_files(engine_here: Engine) -> None:
+    with_file = ('look at @a.txt\n\n<file path="a.txt">\n1  secret\n</file>', "Seen.")
+    keep(here(ONE, with_file), here(TWO, ("review\n\n<stdin>\nsecret\n</stdin>", "Seen.")))
+    listed = engine_here("sessions").out
+    assert "look at @a.txt" in listed
+    assert "review" in listed
+    assert "secret" not in listed
