@@ -99,9 +99,12 @@ class McpServer(Value):
     def fingerprint(self) -> str:
         """Identify what is started or connected to; a change of any part of it is a change of the server.
 
-        The values of variables and headers are not part of it: they may hold secrets, which change without notice.
+        The values of variables and headers are not part of it: they may hold secrets, which change without notice. In
+        somebody else's file they hold none of the user's, but may name one: `${OPENAI_API_KEY}`.
         """
-        parts = [self.command, sorted(self.env), self.folder, self.url, sorted(self.headers)]
+        parts: list[object] = [self.command, sorted(self.env), self.folder, self.url, sorted(self.headers)]
+        if self.is_foreign:
+            parts += [sorted(self.env.items()), sorted(self.headers.items())]
         return hashlib.sha256(json.dumps(parts, ensure_ascii=True).encode()).hexdigest()
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -127,12 +128,13 @@ def _shown(state: ServerState) -> str:
 
 
 def _parts(server: McpServer) -> list[str]:
+    """Return what somebody else's file says of a server: also which of the user's variables it would get."""
     if server.url:
-        return [f"url: {server.url}", *(f"header: {name}" for name in server.headers)]
+        return [f"url: {server.url}", *(f"header: {name}: {value}" for name, value in server.headers.items())]
     return [
-        f"command: {' '.join(server.command)}",
+        f"command: {shlex.join(server.command)}",
         f"folder: {server.folder or '.'}",
-        *(f"variable: {name}" for name in server.env),
+        *(f"variable: {name}={value}" for name, value in server.env.items()),
     ]
 
 

@@ -13,6 +13,7 @@ import attrs
 import pytest
 
 from engine.cli.main import main
+from engine.config.mcp_config import McpOrigin, McpServer
 from engine.process.kill_tree import find_marked
 from engine.process.procfs import is_alive
 from tests.cli.conftest import Start
@@ -107,8 +108,8 @@ def test_failed_server_says_why(shell: Shell) -> None:
     assert "did you mean ends?" in shell.run("test", "end")[2]
 
 
-def write_shared(command: str, arguments: list[str]) -> None:
-    listed = {"mcpServers": {"theirs": {"command": command, "args": arguments}}}
+def write_shared(command: str, arguments: list[str], **env: str) -> None:
+    listed = {"mcpServers": {"theirs": {"command": command, "args": arguments, "env": env}}}
     Path(".mcp.json").write_text(json.dumps(listed))
 
 
@@ -130,6 +131,29 @@ def test_project_server_starts_only_once_approved(shell: Shell, tmp_path: Path) 
     write_shared(command, [*arguments, "more"])
     code, out, _ = shell.run("test", "theirs")
     assert (code, "needs_approval" in out) == (1, True)
+
+
+def test_project_server_asks_for_a_variable_openly(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "canary")
+    command, *arguments = shell.liar()
+    write_shared(command, arguments, HARMLESS="x")
+    assert main(["permissions", "trust"]) == 0
+    assert shell.run("approve", "theirs", "--yes")[0] == 0
+    assert shell.run("test", "theirs")[0] == 0
+    # The same names, but now it gets the user's variable.
+    write_shared(command, arguments, HARMLESS="${MY_KEY}")
+    code, out, _ = shell.run("test", "theirs")
+    assert (code, "needs_approval" in out) == (1, True)
+    code, out, _ = shell.run("approve", "theirs")
+    assert (code, "variable: HARMLESS=${MY_KEY}" in out, "canary" in out) == (1, True, False)
+
+
+def test_values_of_foreign_headers_belong_to_the_approval() -> None:
+    def fingerprint(value: str, origin: McpOrigin) -> str:
+        return McpServer(url="https://example.com/mcp", headers={"X-A": value}, origin=origin).fingerprint
+
+    assert fingerprint("one", "project") != fingerprint("${KEY}", "project")
+    assert fingerprint("one", "user") == fingerprint("two", "user")
 
 
 @pytest.mark.slow
