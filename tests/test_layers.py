@@ -75,6 +75,7 @@ LAYERS = (
     "compaction",
     "sources",
     "nursery",
+    "telemetry",
     "session",
     "export",
     "control.protocol",
@@ -258,7 +259,7 @@ CORE_DEPENDENCIES = frozenset(
 )
 # Extras, and the only modules that may ask for them.
 EXTRAS: Mapping[str, frozenset[str]] = {
-    "otel": frozenset({"opentelemetry"}),
+    "telemetry.*": frozenset({"opentelemetry"}),
     "mcp.*": frozenset({"anyio", "httpx2", "mcp", "mcp_types", "pydantic"}),
     "mcp_server.*": frozenset({"anyio", "mcp", "mcp_types", "pydantic"}),
     "providers.auth.google": frozenset({"google"}),

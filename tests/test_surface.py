@@ -40,6 +40,7 @@ FACADES = (
     "engine.settings_file",
     "engine.snapshots",
     "engine.store",
+    "engine.telemetry",
     "engine.testing",
     "engine.tools",
 )

@@ -164,6 +164,7 @@ class Prompt(ClientParams):
 
     session_id: str
     prompt: tuple[object, ...]
+    meta: object = None
 
 
 @attrs.frozen(kw_only=True)
@@ -174,6 +175,8 @@ class CancelRequest(ClientParams):
 
 
 def _protocol_name(name: str) -> str:
+    if name == "meta":
+        return "_meta"
     return re.sub(r"_([a-z])", lambda match: match[1].upper(), name)
 
 

@@ -50,6 +50,7 @@ from engine.core.schema import Json
 from engine.core.settings import Settings
 from engine.core.threads import to_thread
 from engine.core.version import __version__
+from engine.journal.trace_context import joining_trace
 from engine.jsonrpc.rpc_messages import (
     UNKNOWN_METHOD,
     RpcError,
@@ -420,7 +421,9 @@ class EditorAgent:
         session = self._session(params.session_id)
         content = await self._content(params, session)
         await session.use_next_profile()
-        session.prompt(request, content)
+        headers = cast("dict[str, object]", params.meta) if isinstance(params.meta, dict) else {}  # pyright: ignore[reportUnknownMemberType]  # an editor's
+        with joining_trace(headers):
+            session.prompt(request, content)
 
     async def _steer(self, params: Prompt, _: RpcId) -> Json:
         session = self._session(params.session_id)

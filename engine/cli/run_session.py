@@ -10,6 +10,7 @@ import attrs
 import trio
 
 from engine.cli.default_tools import edit_diagnostics, tool_sources
+from engine.cli.export_telemetry import command_telemetry
 from engine.cli.flags.limit_flags import check_prices, headless_limits
 from engine.cli.flags.store_flags import is_usual_place, open_store
 from engine.cli.open_session import SessionChoice, open_session, session_models, stored_session
@@ -50,28 +51,29 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
     try:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
         with continue_noted(), trio.open_signal_receiver(*termination_signals()) as signals:
-            async with open_store(options.place) as store:
+            config = options.model.config
+            async with open_store(options.place) as store, command_telemetry(config, joins=True) as telemetry:
                 row = await stored_session(store, options.resume, options.cwd)
                 models = session_models(options.model, row)
                 if options.limits.cost is not None:
-                    check_prices(models, options.model.config)
+                    check_prices(models, config)
                 settings = _settings(options, is_watched=keyboard is not None)
                 if options.input is not None:
-                    check_media(options.input.parts, models[0], options.model.config)
+                    check_media(options.input.parts, models[0], config)
                 _report_found_model(options, models[0])
                 async with open_engine(
                     model=models,
-                    config=options.model.config,
+                    config=config,
                     tools=tools,
                     settings=settings,
-                    permissions=PermissionOptions(approver=options.permissions.policy(options.model.config)),
+                    permissions=PermissionOptions(approver=options.permissions.policy(config)),
                     store=store,
                     context=ContextOptions(prompt=options.layers),
-                    ports=Ports(sources=tool_sources(options.model.config, trusts=options.permissions.trusts)),
-                    hooks=package_hooks(options.model.config),
+                    ports=Ports(sources=tool_sources(config, trusts=options.permissions.trusts), telemetry=telemetry),
+                    hooks=package_hooks(config),
                     files=FileOptions(
                         snapshots=ProjectSnapshots(left_out=(options.place,)) if options.has_snapshots else None,
-                        diagnostics=edit_diagnostics(options.model.config),
+                        diagnostics=edit_diagnostics(config),
                     ),
                 ) as eng:
                     session = await _session(eng, options, row, models)

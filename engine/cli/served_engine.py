@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import final
 
 from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
+from engine.cli.export_telemetry import command_telemetry
 from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
@@ -40,6 +41,7 @@ async def open_served_engine(
     """
     async with (
         open_store(place) as store,
+        command_telemetry(model.config) as telemetry,
         open_engine(
             model=model.models,
             config=model.config,
@@ -49,7 +51,9 @@ async def open_served_engine(
             store=store,
             context=ContextOptions(prompt=layers),
             ports=Ports(
-                sources=tool_sources(model.config, trusts=folders.trusts, shows_all=True), configure=folders.setup
+                sources=tool_sources(model.config, trusts=folders.trusts, shows_all=True),
+                configure=folders.setup,
+                telemetry=telemetry,
             ),
             hooks=package_hooks(model.config),
             files=FileOptions(

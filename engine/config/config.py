@@ -23,6 +23,7 @@ from engine.config.mcp_config import McpConfig
 from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
+from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
 from engine.core.permission_types import Rule
@@ -240,6 +241,7 @@ class Config(Value):
         plugin_options: which plugins are not loaded, and what others may do.
         pass_env: variables of the environment that processes of tools get although they hold secrets.
         chat: the settings of the chat in the terminal.
+        telemetry: where traces and metrics go.
         keys: the keys of actions in the chat that are not the default ones, as `engine.config.chat_keys` takes them.
         source: the file it was read from; empty: none.
         auth_file: the file with the keys that `engine auth add` has stored; empty: none is used.
@@ -266,6 +268,7 @@ class Config(Value):
     plugin_options: PluginOptions = PluginOptions()
     pass_env: tuple[str, ...] = ()
     chat: ChatConfig = ChatConfig()
+    telemetry: TelemetryConfig = TelemetryConfig()
     keys: Mapping[str, object] = attrs.field(factory=dict[str, object])
     source: str = ""
     auth_file: str = ""

@@ -144,9 +144,14 @@ class CallChanged(EventBase):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class CallStarted(EventBase):
-    """The tool's body starts. All checks and permissions come before this."""
+    """The tool's body starts. All checks and permissions come before this.
+
+    Attributes:
+        traceparent: the span that stands for the call, as W3C writes it; empty: the call is not traced.
+    """
 
     call_id: CallId
+    traceparent: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

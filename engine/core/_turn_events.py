@@ -82,9 +82,13 @@ class TurnStarted(EventBase):
 
     Attributes:
         call_id: for a sub-agent's turn, the call in the parent session that runs it.
+        traceparent: the span that stands for the turn, as W3C writes it; empty: the turn is not traced.
+        caller: the span that this one is below; empty: there is none.
     """
 
     call_id: CallId | None = None
+    traceparent: str = ""
+    caller: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -7,7 +7,8 @@ from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 import attrs
 
-from engine.core.events import Durable
+from engine.core.events import Durable, InputAdmitted, PermissionAnswered, QuestionAnswered, RecoveryAnswered
+from engine.core.ids import InputId, RequestId
 
 E = TypeVar("E", bound=Durable)
 K = TypeVar("K")
@@ -67,3 +68,17 @@ class EventIndex(Generic[K, V]):
                     self._by_id.setdefault(self._id_of(event), event)
             self._earlier = None
         return self._by_id.get(key)
+
+
+Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
+
+
+def input_index() -> EventIndex[InputId, InputAdmitted]:
+    """Return an index of how inputs were admitted."""
+    return EventIndex[InputId, InputAdmitted]((InputAdmitted,), lambda event: event.input_id)
+
+
+def answer_index() -> EventIndex[RequestId, Answered]:
+    """Return an index of the answers to questions."""
+    kinds = PermissionAnswered, QuestionAnswered, RecoveryAnswered
+    return EventIndex[RequestId, Answered](kinds, lambda event: event.request_id)

@@ -44,10 +44,11 @@ from engine.core.events import (
 )
 from engine.core.ids import CallId, InputId, PartId, RequestId, SessionId, TurnId
 from engine.core.value_base import Value
-from engine.journal.event_index import EventIndex, select_events
+from engine.journal.event_index import Answered, EventIndex, answer_index, input_index, select_events
 from engine.journal.fold import apply, fold
 from engine.journal.open_text import LONGEST_DELTA, OpenText, cut_delta
 from engine.journal.partial_output import DraftSaver
+from engine.journal.span_port import NO_TELEMETRY, SessionSpans, Telemetry
 from engine.journal.state import OpenPart, SessionState
 
 if TYPE_CHECKING:
@@ -60,16 +61,6 @@ RESTING = 32
 
 E = TypeVar("E", bound=Durable)
 JournalEntry = Durable | Live
-Answered = PermissionAnswered | QuestionAnswered | RecoveryAnswered
-
-
-def _input_index() -> EventIndex[InputId, InputAdmitted]:
-    return EventIndex[InputId, InputAdmitted]((InputAdmitted,), lambda event: event.input_id)
-
-
-def _answer_index() -> EventIndex[RequestId, Answered]:
-    kinds = PermissionAnswered, QuestionAnswered, RecoveryAnswered
-    return EventIndex[RequestId, Answered](kinds, lambda event: event.request_id)
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -105,15 +96,17 @@ class Journal:
     _parent: Journal | None = attrs.field(default=None, alias="parent")
     _ring: int = attrs.field(default=RING, alias="ring")
     _drafts: DraftSaver | None = attrs.field(default=None, alias="drafts")
+    _telemetry: Telemetry = attrs.field(default=NO_TELEMETRY, alias="telemetry")
     _note_change: Callable[[SessionId], None] = attrs.field(default=lambda _: None, alias="note_change")
     state: SessionState = attrs.field(factory=SessionState, init=False)
     is_closed: bool = attrs.field(default=False, init=False)
     refused: Exception | None = attrs.field(default=None, init=False)
+    _spans: SessionSpans = attrs.field(init=False)
     # The call that started its last turn, or the session; None: no call did.
     _call_id: CallId | None = attrs.field(default=None, init=False)
-    _inputs: EventIndex[InputId, InputAdmitted] = attrs.field(factory=_input_index, init=False)
+    _inputs: EventIndex[InputId, InputAdmitted] = attrs.field(factory=input_index, init=False)
     # Those of descendants, too: their questions are answered here.
-    _answers: EventIndex[RequestId, Answered] = attrs.field(factory=_answer_index, init=False)
+    _answers: EventIndex[RequestId, Answered] = attrs.field(factory=answer_index, init=False)
     _durable: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _log: MutableSequence[Durable] = attrs.field(factory=list[Durable], init=False)
     _tail: list[JournalEntry] = attrs.field(factory=list[JournalEntry], init=False)
@@ -129,6 +122,7 @@ class Journal:
     _durable_lot: trio.lowlevel.ParkingLot = attrs.field(factory=trio.lowlevel.ParkingLot, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._spans = self._telemetry.follow(self, self._clock.now)
         if self._parent is not None:
             self._parent._children.append(self)
 
@@ -170,6 +164,7 @@ class Journal:
         )
         # Before anything is changed: it raises for an event that can't follow, and then nothing has happened.
         state = apply(self.state, stamped)
+        stamped = self._spans.note(stamped)
         # The first: what comes after a held event can't be seen either.
         if held and self._hold is None:
             texts = tuple((seq, text.copy()) for seq, text in self._open_texts())
@@ -216,6 +211,7 @@ class Journal:
         # A slow cursor reads the rest from the log.
         self._base += len(self._tail)
         self._tail.clear()
+        self._spans.close()
         self._wake_all()
         self._note_change(self.session_id)
 
@@ -409,6 +405,11 @@ class TurnJournal:
     turn_id: TurnId
     is_closed: bool = attrs.field(default=False, init=False)
     dropped: int = attrs.field(default=0, init=False)
+
+    @property
+    def spans(self) -> SessionSpans:
+        """The telemetry of the session."""
+        return self.log._spans
 
     @enable_ki_protection
     def append(self, event: E) -> E | None:

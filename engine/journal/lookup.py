@@ -10,7 +10,8 @@ from copy import copy
 
 from engine.core.events import Durable
 from engine.core.ids import RequestId
-from engine.journal.log import Answered, Journal
+from engine.journal.event_index import Answered
+from engine.journal.log import Journal
 
 
 def find_answer(journal: Journal, request_id: RequestId) -> Answered | None:

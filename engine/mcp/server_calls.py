@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
 
 import attrs
 from mcp.shared.exceptions import MCPError
@@ -12,6 +13,7 @@ from mcp_types import CONNECTION_CLOSED, CallToolResult, ElicitRequestParams, El
 from pydantic import ValidationError
 
 from engine.core.errors import OutcomeUnknown, ToolError
+from engine.journal.trace_context import annotate_call
 from engine.mcp.mcp_connection import McpConnection, ProtocolError
 from engine.mcp.server_requests import ConnectionLost, ServerRequest, TookTooLong
 from engine.mcp.server_task import NotReady, ServerTask
@@ -56,6 +58,7 @@ class ServerCaller:
         timeout, limit = self.task.server.limits_of(tool.name)
 
         async def work(connection: McpConnection, request: ServerRequest[CallToolResult]) -> CallToolResult:
+            self._annotate("tools/call", connection)
             return await connection.call_tool(tool.name, arguments, on_progress=request.report, elicit=request.ask)
 
         result = await self._send(work, timeout, limit)
@@ -65,10 +68,23 @@ class ServerCaller:
         """Read a resource. A checkpoint; if cancelled, the server is notified, and nothing waits for it. Raises `ToolError`."""
 
         async def work(connection: McpConnection, request: ServerRequest[ReadResourceResult]) -> ReadResourceResult:
+            self._annotate("resources/read", connection)
             return await connection.read_resource(uri, elicit=request.ask)
 
         result = await self._send(work, self.task.server.call_timeout, self.task.server.call_limit)
         return await resource_output(self.task.name, result, self.ctx)
+
+    def _annotate(self, method: str, connection: McpConnection) -> None:
+        """Say in the call's span which request it is. Not a checkpoint."""
+        # No span of its own: the SDK sends the span of the call along, as the request's `_meta`.
+        annotate_call(
+            {
+                "mcp.method.name": method,
+                "mcp.protocol.version": connection.protocol,
+                "server.address": urlsplit(self.task.server.url).hostname or "",
+                "gen_ai.tool.type": "extension",
+            }
+        )
 
     async def _send(
         self, work: Callable[[McpConnection, ServerRequest[T]], Awaitable[T]], timeout: float, limit: float

@@ -411,7 +411,7 @@ class TurnRun:
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
         # A store's error is a value here: raised, it would keep the cleanup from ending the turn. The scope is inside of
         # the boundary, so that running out of time is such an error, too.
-        with ErrorBoundary() as boundary:
+        with ErrorBoundary() as boundary, self.journal.spans.flush(self.journal.turn_id):
             with trio.move_on_after(seconds) as scope:
                 await ForeignCall("the store", partial(self.deps.store.flushed, journal.session_id, journal.seq))
             if scope.cancelled_caught:

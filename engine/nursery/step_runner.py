@@ -20,7 +20,7 @@ from engine.core.exception_groups import describe
 from engine.core.foreign_calls import BLOCKED, named_seconds
 from engine.core.ids import CallId, MessageId
 from engine.core.llm_types import ModelRequest, StreamEvent
-from engine.core.messages import Settlement, Usage
+from engine.core.messages import FinishReason, Settlement, Usage
 from engine.core.protocols import Model
 from engine.journal.state import OpenStep, Received
 from engine.nursery.call_ledger import CallEntry, Ledger
@@ -219,6 +219,11 @@ class _StepRunner:
     def usage(self) -> Usage:
         """What the request has taken so far."""
         return self._step.parser.usage
+
+    @property
+    def finish(self) -> FinishReason | None:
+        """Why the model stopped."""
+        return self._step.parser.finish
 
     # -- the calls ------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from engine.core.errors import EngineError, ErrorInfo, ProviderError, ProviderPr
 from engine.core.exception_groups import ErrorBoundary, describe, is_group
 from engine.core.foreign_calls import ForeignCall
 from engine.core.llm_types import ModelRequest, RequestEstimate, StreamEvent
-from engine.core.messages import Usage
+from engine.core.messages import FinishReason, Usage
 from engine.core.protocols import Model, ModelStream
 from engine.core.settings import Timeouts
 from engine.journal.log import Journal
@@ -40,6 +40,11 @@ class Receiver(Protocol):
     @property
     def usage(self) -> Usage:
         """What the request has taken so far, as its host counts."""
+        ...
+
+    @property
+    def finish(self) -> FinishReason | None:
+        """Why the model stopped, once that is known."""
         ...
 
     def feed(self, batch: Sequence[StreamEvent]) -> None:
@@ -83,8 +88,9 @@ async def read_stream(
         is_interrupted = True
         on_cancel(error)
 
+    chat = run.journal.spans.chat(run.journal.turn_id, model.info, request)
     try:
-        with ErrorBoundary(on_error=fail, on_propagate=interrupt):
+        with chat, ErrorBoundary(on_error=fail, on_propagate=interrupt):
             # A task in a cancelled nursery runs to its first checkpoint: no request may be sent before this one.
             await trio.lowlevel.checkpoint_if_cancelled()
             if run.budget.is_limited:
@@ -94,8 +100,10 @@ async def read_stream(
                 await _receive(run, model, request, receiver, passage, meter=meter)
     finally:
         # Before the receiver learns of it: calls may start other requests then.
-        run.budget.note_answer(id(request), receiver.usage, model.info.cost(receiver.usage))
+        cost = model.info.cost(receiver.usage)
+        run.budget.note_answer(id(request), receiver.usage, cost)
         receiver.stop_receiving(failure, is_interrupted=is_interrupted)
+        chat.finish(receiver.usage, cost, receiver.finish, "cancelled" if is_interrupted else _reason(failure))
 
 
 def estimate_next(run: TurnRun, model: Model, request: ModelRequest) -> RequestEstimate:
@@ -105,6 +113,13 @@ def estimate_next(run: TurnRun, model: Model, request: ModelRequest) -> RequestE
 
     counted = run.state.counted
     return estimate_request(request, model.info, None if counted is None else (counted.usage, counted.transcript))
+
+
+def _reason(failure: Failure | None) -> str:
+    """Return in one word what a request failed by; empty if it did not."""
+    if failure is None:
+        return ""
+    return failure.kind if failure.info is None else failure.info.code
 
 
 class _AnswerTooLarge(Exception):

@@ -54,7 +54,10 @@ async def work(run: TurnRun, step: Step, entry: CallEntry) -> None:
         call.settle(entry.provisional or Outcome(settlement=_aborted(entry)))
 
     outcome: Outcome | None = None
-    with ErrorBoundary(on_propagate=settle_aborted) as boundary:
+    with (
+        run.journal.spans.work(run.journal.turn_id, entry.call_id),
+        ErrorBoundary(on_propagate=settle_aborted) as boundary,
+    ):
         # A task that is started in a cancelled nursery runs up to its first checkpoint, so this one must come before
         # anything that has an effect.
         await trio.lowlevel.checkpoint_if_cancelled()

@@ -28,7 +28,8 @@ async def run_turn(run: TurnRun) -> None:
     Returns when the turn is over and its last task has gone. A cancel from outside
     is raised after the same clean-up; a turn's own end raises nothing.
     """
-    with reporting_blocks(run.notice):
+    # Around the cleanup too, so the span of the turn ends after the flush that makes its end durable.
+    with reporting_blocks(run.notice), run.journal.spans.turn(run.journal.turn_id):
         await end_superseded(run)
         await _supervise(run)
 
@@ -63,7 +64,13 @@ async def _loop_task(run: TurnRun) -> None:
 
     try:
         # The boundary is outside of the scope: the turn's own cancel ends at the scope, and never gets to the boundary.
-        with ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt), run.ending.scope:
+        # The turn's span is attached here and not in the frame: what the frame starts after the end, such as the next
+        # queued turn, is no part of this one.
+        with (
+            run.journal.spans.work(run.journal.turn_id),
+            ErrorBoundary(on_error=run.crash, on_propagate=note_interrupt),
+            run.ending.scope,
+        ):
             stop = await run_loop(run)
             run.end(
                 TurnCause(

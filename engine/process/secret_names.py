@@ -10,7 +10,7 @@ neither letters nor digits, in any case, without a number at the end: `STRIPE_KE
 3. A word at the end that means other things elsewhere: `KEY`, `AUTH`, `PASS`, `PWD`, `PAT`, `COOKIE`, `JWT`. Not the
    public `GPG_KEY` (a fingerprint) and `…_PUBLIC_KEY`, and not the folders `PWD` and `OLDPWD`.
 4. `API_KEY`, `ACCESS_KEY`, `PRIVATE_KEY`, `CONNECTION_STRING` anywhere: `API_KEY_WORK`.
-5. Names that no rule covers: `DOCKER_AUTH_CONFIG`, `ENGINE_STORE`.
+5. Names that no rule covers: `DOCKER_AUTH_CONFIG`, `ENGINE_STORE`, the headers of OTLP exporters.
 """
 
 from __future__ import annotations
@@ -84,8 +84,10 @@ _ANYWHERE: Final = (
 _AT_END: Final = frozenset({"KEY", "AUTH", "PASS", "PWD", "PAT", "COOKIE", "COOKIES", "JWT"})
 _PAIRS: Final = frozenset({("API", "KEY"), ("ACCESS", "KEY"), ("PRIVATE", "KEY"), ("CONNECTION", "STRING")})
 _PUBLIC: Final = frozenset({("GPG", "KEY"), ("PUBLIC", "KEY")})
+# They hold the key of a collector.
+_OTLP_HEADERS: Final = tuple(f"OTEL_EXPORTER_OTLP_{kind}HEADERS" for kind in ("", "TRACES_", "METRICS_", "LOGS_"))
 # The first holds a registry's passwords. The second may be a database's URL, with a password in it.
-_OTHERS: Final = frozenset({"DOCKER_AUTH_CONFIG", "ENGINE_STORE"})
+_OTHERS: Final = frozenset({"DOCKER_AUTH_CONFIG", "ENGINE_STORE", *_OTLP_HEADERS})
 
 _BETWEEN: Final = re.compile(r"[^A-Z0-9]+")
 # Shorter values occur in others by chance.

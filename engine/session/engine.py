@@ -22,6 +22,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import MediaPart
 from engine.core.protocols import NoTrace, Store
 from engine.core.settings import Settings
+from engine.journal.span_port import NoTelemetry
 from engine.journal.system_clock import RandomIds, SystemClock
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.engine_runtime import EngineRuntime
@@ -117,16 +118,14 @@ def open_engine(
         snapshots=snapshots_of(files.snapshots, store_of(store)),
         sources=sources_of(ports.sources),
         configure=configure_of(ports.configure),
+        telemetry=require_port("telemetry", ports.telemetry, NoTelemetry, "follow"),
     )
     return new_engine(EngineRuntime(setup))
 
 
 @final
 class Engine:
-    """An engine: it owns the store and one nursery. Made by `open_engine`, not by its constructor.
-
-    Two engines in one process are independent.
-    """
+    """An engine: it owns the store and one nursery, and shares nothing with others. Made by `open_engine` only."""
 
     _runtime: EngineRuntime
     # Weak: a handle holds the whole history of a session, also of one that was closed.

@@ -11,6 +11,7 @@ import attrs
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, IdSource, Model, Snapshots, Trace, WallClock
 from engine.core.value_base import Value
+from engine.journal.span_port import Telemetry
 
 if TYPE_CHECKING:
     from engine.config.config import Config
@@ -108,6 +109,7 @@ class Ports(Value):
         sources: of tools that come and go while the engine runs, for all sessions.
         configure: called with the folder of each session that is created, opened or forked, in a thread; what it raises,
             that call raises. None, or where it returns None: the session has what the engine has.
+        telemetry: makes spans and metrics of what sessions do: `engine.telemetry.telemetry(…)`. None: nothing is made.
     """
 
     clock: WallClock | None = None
@@ -116,3 +118,4 @@ class Ports(Value):
     jitter: Callable[[], float] | None = None
     sources: Iterable[ToolSource] = ()
     configure: Callable[[str], FolderSetup | None] | None = None
+    telemetry: Telemetry | None = None

@@ -13,6 +13,7 @@ from engine.core.named_locks import Locks
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, Deps, IdSource, Model, Snapshots, Store, Trace, WallClock
 from engine.core.value_base import Value
+from engine.journal.span_port import NO_TELEMETRY, Telemetry
 from engine.nursery.rate_limiter import Traffic
 from engine.process.secret_names import SecretVariables
 from engine.session.engine_tasks import EngineTasks
@@ -47,6 +48,7 @@ class EngineSetup(Value):
         jitter: random fractions for retry delays.
         sources: of tools that come and go, for all sessions.
         configure: returns what the sessions of a folder have instead; it blocks. None: nothing.
+        telemetry: makes spans of what the sessions do.
     """
 
     config: Config
@@ -68,6 +70,7 @@ class EngineSetup(Value):
     title_model: ModelChoice | None
     sources: tuple[ToolSource, ...] = ()
     configure: Callable[[str], FolderSetup | None] | None = None
+    telemetry: Telemetry = NO_TELEMETRY
 
 
 @attrs.define(eq=False, repr=False)

@@ -234,6 +234,7 @@ class OpenSessions:
             trace=services.setup.trace,
             parent=parent,
             drafts=services.store.drafts(),
+            telemetry=services.setup.telemetry,
             note_change=services.changes.note,
         )
 

@@ -17,6 +17,7 @@ from engine.config.mcp_config import McpConfig, McpOrigin, McpServer
 from engine.config.plugin_config import PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
+from engine.config.telemetry_config import TelemetryConfig
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.permission_types import Rule
@@ -79,6 +80,7 @@ def build_config(merged: MergedConfig) -> Config:
             plugin_options=_plugin_options(reader),
             pass_env=reader.table(("environment",), EnvironmentTable).pass_env,
             chat=reader.table(("chat",), ChatConfig),
+            telemetry=reader.table(("telemetry",), TelemetryConfig),
             keys=_keys(reader),
             source=_source(merged),
         ),

@@ -14,6 +14,7 @@ import attrs
 
 from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Defaults, suggest_names
+from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 from engine.settings_file.tables import (
     AgentTable,
@@ -67,6 +68,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "mcp": Section(table=McpTable),
     "environment": Section(table=EnvironmentTable),
     "chat": Section(table=ChatConfig),
+    "telemetry": Section(table=TelemetryConfig),
     "keys": Section(table=None),
 }
 

@@ -29,6 +29,7 @@ _REASONS: Final[Mapping[str, str]] = {
     "environment": "a project's file can't pass variables on to commands",
     "language_servers": "a project's file can't start programs",
     "programs": "a project's file can't say what commands do",
+    "telemetry": "a project's file can't say where traces go, or what is in them",
 }
 _FILES: Final = ("instructions", "files")
 _SERVERS: Final = ("mcp", "servers")

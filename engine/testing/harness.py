@@ -33,6 +33,7 @@ from engine.core.permission_types import Allowance, Judgement, PermissionQuery
 from engine.core.protocols import ContextKeeper, Model, Snapshots
 from engine.core.settings import Settings
 from engine.journal.cursors import Cursor
+from engine.journal.span_port import Telemetry
 from engine.permission.allow_all import AllowAll
 from engine.permission.policy import Policy
 from engine.process.crash_cleanup import look_once
@@ -86,6 +87,7 @@ class Scenario:
         model: limits and prices.
         prompt: makes the layers of the prompt; None: the settings decide.
         sources: makes the sources of tools of the session.
+        telemetry: makes what follows the sessions; None: nothing does.
     """
 
     script: Sequence[ScriptedAnswer]
@@ -108,6 +110,7 @@ class Scenario:
     model: ModelInfo = ModelInfo(name="scripted/model")
     prompt: Callable[[], PromptLayers | None] = lambda: None
     sources: Callable[[], Sequence[ToolSource]] = tuple
+    telemetry: Callable[[], Telemetry] | None = None
 
     @property
     def cancel_ways(self) -> Mapping[str, bool]:
@@ -139,12 +142,10 @@ class Run:
 
 def play(scenario: Scenario, *, injection: Injection | None = None, seed: int = 0) -> Run:
     """Play *scenario* once, in a new trio run, and check every promise; see `Run.problems`."""
-    # Everything is new, so that nothing of an earlier run can influence this one.
     points = Points(injection)
     tools = FakeTools()
     model = ScriptedProvider(script=_endless(scenario.script), info=scenario.model, batch=scenario.batch, trace=points)
     run = Run(points=points, tools=tools, model=model, store=SlowStore(delay=scenario.store_delay, trace=points))
-    # Trio schedules in random order otherwise, and no run could be repeated.
     seed_scheduler(seed)
     # The first engine of a process would end what a crashed one has left on this machine, in a task that the other runs do
     # not have. It is looked for here and left alone: that is no business of a scenario.
@@ -174,6 +175,7 @@ def _endless(script: Sequence[ScriptedAnswer]) -> list[ScriptedAnswer]:
 
 
 async def _play(scenario: Scenario, run: Run) -> None:
+    spans = scenario.telemetry and scenario.telemetry()
     with trio.fail_after(MAX_SECONDS):
         async with open_engine(
             model=run.model,
@@ -186,7 +188,7 @@ async def _play(scenario: Scenario, run: Run) -> None:
             files=FileOptions(spill=os.devnull, snapshots=scenario.snapshots and scenario.snapshots()),
             context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
             # Fixed jitter and counted ids: nothing random is left but the seeded scheduler.
-            ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5),
+            ports=Ports(clock=TrioClock(), ids=CountingIds(), trace=run.points, jitter=lambda: 0.5, telemetry=spans),
         ) as engine:
             session = await engine.create_session(cwd="/opt", sources=scenario.sources())
             run.points.session = session

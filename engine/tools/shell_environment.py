@@ -8,6 +8,7 @@ from secrets import token_hex
 from signal import Signals
 from typing import TYPE_CHECKING, Final
 
+from engine.journal.trace_context import trace_environment
 from engine.process.crash_cleanup import owned
 from engine.process.secret_names import SecretVariables
 
@@ -44,8 +45,8 @@ def argv(command: str) -> list[str]:
 
 
 def environment(secrets: SecretVariables) -> dict[str, str]:
-    """Return the environment of commands: the engine's without its *secrets*."""
-    return {**secrets.without(os.environ), **ENVIRONMENT}
+    """Return the environment of commands: the engine's without its *secrets*, and the call's trace if it is passed on."""
+    return {**secrets.without(os.environ), **ENVIRONMENT, **trace_environment()}
 
 
 def marker(session_id: str, call_id: str = "") -> str:

@@ -15,6 +15,7 @@ from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
+from engine.cli.export_telemetry import command_telemetry
 from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
@@ -160,7 +161,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
     try:
         numbers = (*termination_signals(), signal.SIGWINCH, signal.SIGCONT)
         with trio.open_signal_receiver(*numbers) as signals:
-            async with open_store(options.place) as store:
+            async with open_store(options.place) as store, command_telemetry(choice.model.config) as telemetry:
                 row = await stored_session(store, choice.resume, choice.cwd)
                 models = session_models(choice.model, row)
                 async with open_engine(
@@ -174,6 +175,7 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                     ports=Ports(
                         sources=tool_sources(choice.model.config, trusts=options.permissions.trusts),
                         configure=options.folders.setup,
+                        telemetry=telemetry,
                     ),
                     hooks=package_hooks(choice.model.config),
                     files=FileOptions(

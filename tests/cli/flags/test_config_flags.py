@@ -10,6 +10,7 @@ from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags.config_flags import load_user_config, split_continue
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
+from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 
 pytestmark = pytest.mark.os
@@ -63,6 +64,19 @@ def test_warnings_name_variables_and_ignored_files(
         f"Ignored hosts.x ({file}:1): a project's file can't say where requests and keys go",
     ]
     assert sum("unknown variable ENGINE_MODLE: did you mean ENGINE_MODEL" in line for line in lines) == 2
+
+
+def test_project_can_not_export_traces(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    project = folder / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / ".engine").mkdir()
+    file = project / ".engine/config.toml"
+    file.write_text('[telemetry]\nenabled = true\nendpoint = "http://example.com"\ncontent = true\n')
+    config = load_user_config(parse_arguments("agents", ["--cwd", str(project), "--trust"]))
+    assert config.telemetry == TelemetryConfig()
+    reason = "a project's file can't say where traces go, or what is in them"
+    ignored = [line for line in capfd.readouterr().err.splitlines() if line.startswith("Ignored telemetry")]
+    assert [line.endswith(reason) for line in ignored] == [True] * 3
 
 
 def test_flags_do_not_change_what_the_administrator_fixed(folder: Path) -> None:

@@ -366,6 +366,8 @@ export interface CallStarted {
   time: Float;
   seq: number | null;
   call_id: string;
+  /** the span that stands for the call, as W3C writes it; empty: the call is not traced. */
+  traceparent: string;
 }
 
 /** A turn to be cancelled. */
@@ -2545,6 +2547,10 @@ export interface TurnStarted {
   seq: number | null;
   /** for a sub-agent's turn, the call in the parent session that runs it. */
   call_id: string | null;
+  /** the span that stands for the turn, as W3C writes it; empty: the turn is not traced. */
+  traceparent: string;
+  /** the span that this one is below; empty: there is none. */
+  caller: string;
 }
 
 /** The newest turn that was not undone yet is undone: its messages, and its changes of files. */

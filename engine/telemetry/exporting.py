@@ -1,0 +1,169 @@
+"""`Exporting`: the providers of spans and metrics, as the rest of this folder uses them.
+
+Everything of OpenTelemetry that may raise is called through it. A fault there is reported once, and no turn notices it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import attrs
+from opentelemetry import trace
+from opentelemetry.baggage.propagation import W3CBaggagePropagator
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, SpanContext, SpanKind, TraceFlags
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from engine.core.exception_groups import describe
+from engine.core.version import __version__
+from engine.telemetry.content_filter import ContentFilter
+from engine.telemetry.conventions import Convention
+from engine.telemetry.instruments import Meters
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Span, Tracer, TracerProvider
+
+T = TypeVar("T")
+Attributes = Mapping[str, "str | int | float | bool | tuple[str, ...]"]
+
+SCOPE: Final = "engine"
+_log: Final = logging.getLogger("engine.telemetry")
+_PROPAGATOR: Final = TraceContextTextMapPropagator()
+_BAGGAGE: Final = W3CBaggagePropagator()
+
+
+@attrs.frozen(kw_only=True)
+class TelemetryOptions:
+    """What spans contain, and who else may join a trace.
+
+    Attributes:
+        content: prompts, answers, arguments and results are exported, without what looks like a key.
+        children: commands of the bash tool get the trace in their environment.
+        user: the value of `user.id`; empty: there is none.
+    """
+
+    content: bool = False
+    children: bool = False
+    user: str = ""
+
+
+@attrs.define(eq=False)
+class Exporting:
+    """Makes spans and metrics.
+
+    Attributes:
+        options: what spans contain.
+        names: the convention.
+        content: makes content fit for export.
+        meters: the metrics.
+    """
+
+    options: TelemetryOptions
+    names: Convention
+    content: ContentFilter
+    meters: Meters
+    _tracer: Tracer
+    _replayer: Tracer
+    _has_failed: bool = attrs.field(default=False, init=False)
+
+    @classmethod
+    def of(
+        cls,
+        tracers: TracerProvider | None,
+        meters: MeterProvider | None,
+        options: TelemetryOptions,
+        names: Convention,
+    ) -> Exporting:
+        """Return what uses these providers; None: nothing of that kind is made."""
+        provider = trace.NoOpTracerProvider() if tracers is None else tracers
+
+        def tracer() -> Tracer:
+            return provider.get_tracer(SCOPE, __version__, schema_url=names.schema_url)
+
+        # Two: the second one is used for spans that get back the ids they had before a crash.
+        return cls(options, names, ContentFilter(), Meters.of(meters, names), tracer(), tracer())
+
+    def start(
+        self,
+        name: str,
+        parent: Context,
+        at: float,
+        attributes: Attributes,
+        *,
+        kind: SpanKind = SpanKind.INTERNAL,
+        traceparent: str = "",
+    ) -> Span:
+        """Start a span. With *traceparent*, it is the one with those ids, which another process had begun."""
+        tracer, links = self._tracer, tuple[Link, ...]()
+        original = span_context(traceparent)
+        if original is not None:
+            tracer, links = self._replayer, (Link(original),)
+            if hasattr(tracer, "id_generator"):
+                # An attribute of the SDK's tracers. This one is ours alone, and a start is synchronous.
+                tracer.id_generator = _SameIds(original)  # pyright: ignore[reportAttributeAccessIssue]  # the SDK's
+                links = ()
+        return tracer.start_span(
+            name, context=parent, kind=kind, attributes=dict(attributes), links=links, start_time=nanoseconds(at)
+        )
+
+    def guarded(self, work: Callable[[], T]) -> T | None:
+        """Return what *work* returns; None if it raised, which is reported once."""
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001  # OpenTelemetry's, or ours: no turn may fail because it is watched
+            if not self._has_failed:
+                self._has_failed = True
+                _log.warning("telemetry failed, and is incomplete from now on: %s", describe(error))
+            return None
+
+
+@attrs.frozen
+class _SameIds:
+    """The ids of a span that exists already (the SDK's `IdGenerator`)."""
+
+    _original: SpanContext
+
+    def generate_span_id(self) -> int:
+        return self._original.span_id
+
+    def generate_trace_id(self) -> int:
+        return self._original.trace_id
+
+    def is_trace_id_random(self) -> bool:
+        return bool(self._original.trace_flags & TraceFlags.RANDOM_TRACE_ID)
+
+
+def nanoseconds(seconds: float) -> int:
+    """Return a time as OpenTelemetry counts it."""
+    return int(seconds * 1e9)
+
+
+def traceparent_of(span: Span) -> str:
+    """Return a span's ids as W3C writes them; empty if it has none."""
+    headers: dict[str, str] = {}
+    _PROPAGATOR.inject(headers, trace.set_span_in_context(span, Context()))
+    return headers.get("traceparent", "")
+
+
+def context_of(headers: Mapping[str, str]) -> Context:
+    """Return the context that W3C headers name; an empty one if they name none."""
+    return _BAGGAGE.extract(dict(headers), _PROPAGATOR.extract(dict(headers), Context()))
+
+
+def span_context(traceparent: str) -> SpanContext | None:
+    """Return the ids in a `traceparent`; None if there are none."""
+    if not traceparent:
+        return None
+    found = trace.get_current_span(context_of({"traceparent": traceparent})).get_span_context()
+    return found if found.is_valid else None
+
+
+def environment_of(context: Context) -> Mapping[str, str]:
+    """Return the variables by which a process joins a trace."""
+    headers: dict[str, str] = {}
+    _PROPAGATOR.inject(headers, context)
+    _BAGGAGE.inject(headers, context)
+    return {name.upper(): value for name, value in headers.items()}
