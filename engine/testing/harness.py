@@ -184,7 +184,6 @@ async def _play(scenario: Scenario, run: Run) -> None:
             hooks=scenario.hooks,
             permissions=PermissionOptions(approver=_Asking() if scenario.asks else AllowAll()),
             store=run.store,
-            # No files on disk and no threads: their timing would make runs differ.
             files=FileOptions(spill=os.devnull, snapshots=scenario.snapshots and scenario.snapshots()),
             context=ContextOptions(keeper=scenario.keeper(), prompt=scenario.prompt()),
             # Fixed jitter and counted ids: nothing random is left but the seeded scheduler.
