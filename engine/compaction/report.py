@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -19,6 +19,7 @@ from engine.compaction.token_estimate import (
     tool_tokens,
 )
 from engine.core.context_report import ContextReport, Share
+from engine.core.ids import CallId
 from engine.core.messages import (
     AssistantMessage,
     CallPart,
@@ -30,6 +31,7 @@ from engine.core.messages import (
 )
 from engine.core.prompt_section import PromptSection
 from engine.core.protocols import ContextView
+from engine.tools.tool_text import path_argument
 
 _SKILLS: Final = frozenset({"skill"})
 
@@ -48,14 +50,11 @@ def build_report(
     *sections* are those of the system prompt, if available; *tokens* is the size of the whole request, if there is a
     better figure than the sum of the parts.
     """
-    sizes: dict[str, tuple[int, int]] = {}
-    for kind, size in (*_opening(view, sections), *_messages(view.transcript, view.model.name)):
-        before, count = sizes.get(kind, (0, 0))
-        sizes[kind] = (before + size, count + 1)
+    sizes = _sums((*_opening(view, sections), *_messages(view.transcript, view.model.name)))
     # Scaled to the provider's count, so that the shares add up to the figure above them.
     raw = sum(size for size, _ in sizes.values())
     whole = raw if tokens is None else tokens
-    shares = [Share(kind, round(size * whole / max(1, raw)), count) for kind, (size, count) in sizes.items() if size]
+    scale = whole / max(1, raw)
     window = WindowEstimate.of(view.model, view.max_output, reserve)
     return ContextReport(
         model=view.model.name,
@@ -63,9 +62,40 @@ def build_report(
         usable=window.usable,
         tokens=whole,
         is_counted=is_counted,
-        shares=tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind))),
+        shares=_shares(sizes, scale),
         pinned=pinned,
+        files=_shares(_sums(_files(view.transcript, view.model.name)), scale),
     )
+
+
+def _sums(sizes: Iterable[tuple[str, int]]) -> dict[str, tuple[int, int]]:
+    """Return the sum and the number of the sizes of each kind."""
+    sums: dict[str, tuple[int, int]] = {}
+    for kind, size in sizes:
+        before, count = sums.get(kind, (0, 0))
+        sums[kind] = (before + size, count + 1)
+    return sums
+
+
+def _shares(sums: Mapping[str, tuple[int, int]], scale: float) -> tuple[Share, ...]:
+    """Return the shares, the largest first."""
+    shares = [Share(kind, round(size * scale), count) for kind, (size, count) in sums.items() if size]
+    return tuple(sorted(shares, key=lambda share: (-share.tokens, share.kind)))
+
+
+def _files(messages: Iterable[Message], model: str) -> Iterable[tuple[str, int]]:
+    """Yield the files that calls name, each with the size of a call or of its result."""
+    paths: dict[CallId, str] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            for call in message.calls:
+                if path := path_argument(call.arguments):
+                    paths[call.call_id] = path
+                    yield path, part_tokens(call)
+        elif isinstance(message, ResultsMessage):
+            for result in message.results:
+                if result.call_id in paths and not result.settlement.text.startswith(CLEARED):
+                    yield paths[result.call_id], result_tokens(result.settlement, model)
 
 
 def pinned_tokens(view: ContextView) -> int:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Final
 
 import attrs
 
 _WIDTH: Final = 24
 _BRIEF: Final = 4
+_MOST_FILES: Final = 10
 
 
 @attrs.frozen
@@ -38,6 +40,7 @@ class ContextReport:
         is_counted: whether that is the host's count plus an estimate of what came since; otherwise it is all estimated.
         shares: by kind, the largest first; their sum is `tokens`.
         pinned: the part of it that a summary leaves unchanged.
+        files: the files that calls have read or written, the largest first: a part of `shares`, by another measure.
     """
 
     model: str
@@ -47,6 +50,7 @@ class ContextReport:
     is_counted: bool
     shares: tuple[Share, ...]
     pinned: int = 0
+    files: tuple[Share, ...] = ()
 
     @property
     def free(self) -> int:
@@ -67,19 +71,30 @@ class ContextReport:
             f"window {self.context:,}, free {self.free:,}, kept word for word by a summary {self.pinned:,}",
             "",
         ]
+        files = self.files[:_MOST_FILES]
+        left_out = len(self.files) - len(files)
+        more = [f"and {left_out:,} more files"] if left_out else []
         if is_linear:
-            rows = [
-                f"{share.kind}: {share.tokens:,} tokens, {_percent(share.tokens, self.tokens)}, {share.count:,} in number"
-                for share in self.shares
-            ]
-            return "\n".join([*head[:2], *rows])
-        width = max([len(share.kind) for share in self.shares], default=0)
-        rows = [
+            rows = self._sentences(self.shares)
+            return "\n".join(
+                [*head[:2], *rows, *(["Of these, by file:"] if files else []), *self._sentences(files), *more]
+            )
+        width = max([len(share.kind) for share in (*self.shares, *files)], default=0)
+        below = ["", "of these, by file:", *self._rows(files, width), *more] if files else []
+        return "\n".join([*head, *self._rows(self.shares, width), *below])
+
+    def _sentences(self, shares: Iterable[Share]) -> list[str]:
+        return [
+            f"{share.kind}: {share.tokens:,} tokens, {_percent(share.tokens, self.tokens)}, {share.count:,} in number"
+            for share in shares
+        ]
+
+    def _rows(self, shares: Iterable[Share], width: int) -> list[str]:
+        return [
             f"{share.kind.ljust(width)}  {share.tokens:>9,}  {_percent(share.tokens, self.tokens):>5}  "
             f"{_bar(share.tokens, self.tokens)}  {share.count:,}"
-            for share in self.shares
+            for share in shares
         ]
-        return "\n".join([*head, *rows])
 
     def as_json(self) -> str:
         """Return the report as a JSON document."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from importlib.resources import files
 from string import Template
 from typing import Final, cast
@@ -43,10 +44,27 @@ def main_argument(arguments: str) -> str:
         return arguments
     if not isinstance(parsed, dict):
         return arguments
-    values = cast("dict[str, object]", parsed)
+    return _main_text(cast("dict[str, object]", parsed)) or (arguments if parsed else "")
+
+
+def path_argument(arguments: str) -> str:
+    """Return the path that a call names; empty if it names none."""
+    try:
+        parsed: object = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        return ""
+    path = cast("dict[str, object]", parsed).get("path") if isinstance(parsed, dict) else None
+    return path if isinstance(path, str) else ""
+
+
+def _main_text(values: Mapping[str, object]) -> str:
+    """Return the text that identifies a call best, also inside of lists of objects; empty if there is none."""
     # For unknown tools, the first text argument is the best guess.
     for name in (*_MAIN_ARGUMENTS, *values):
         value = values.get(name)
         if isinstance(value, str) and value.strip():
             return value
-    return arguments if values else ""
+    lists = [cast("list[object]", value) for value in values.values() if isinstance(value, list)]
+    inner = [item for items in lists for item in items]
+    texts = (_main_text(cast("dict[str, object]", item)) if isinstance(item, dict) else "" for item in inner)
+    return next(filter(None, texts), "")

@@ -10,6 +10,7 @@ from engine.config.chat_keys import ACTIONS, KeyBindings
 
 # The terminal itself turns these into a signal and into the end of the input.
 _KEYS_OF_LINES: Final = (
+    ("Tab, then Enter", "complete the path or command at the end of the line"),
     ("Ctrl+C", "cancel the turn; else clear the draft; twice: quit"),
     ("Ctrl+D", "quit"),
 )

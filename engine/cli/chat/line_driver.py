@@ -13,13 +13,12 @@ from engine.cli.chat.chat_driver import ChatDriver, ChatParts
 from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.line_input import LineInput
 from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_contents import draft_lines
 from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.terminal.starting_frame import erase_starting_frame
-from engine.cli.terminal.terminal_text import escape_control_chars
 
 # How often a line says that the turn goes on.
 _PROGRESS_SECONDS: Final = 15.0
-_DRAFT_READY: Final = "An empty line sends the draft, what you type is added to it, and Ctrl+C clears it."
 
 
 @final
@@ -55,10 +54,7 @@ class LineDriver(ChatDriver):
 
     def note_draft(self) -> None:
         """Print the draft, to which the next line would be added. Not a checkpoint."""
-        text = self._machine.composer.buffer.text
-        if text:
-            lines = escape_control_chars(text).split("\n")
-            self.print_lines([f"Draft: {lines[0]}", *lines[1:], _DRAFT_READY])
+        self.print_lines(draft_lines(self._machine.composer.buffer.text))
 
     def take_signal(self, number: int, nursery: trio.Nursery) -> bool:
         """Handle Ctrl-C, which the terminal sends as a signal. Not a checkpoint."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, cast, final
 
 import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
-from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.remote_files import RemoteFiles
 from engine.cli.chat.rewind_commands import RewindCommands
@@ -21,9 +20,8 @@ from engine.client.remote_session import RemoteSession
 from engine.config.config import Config
 from engine.control.protocol.server_methods import GrantListResult, GrantRevokeResult
 from engine.control.protocol.turn_methods import ContextResult
-from engine.core.errors import ConfigError
+from engine.core.context_report import ContextReport
 from engine.journal.state import SessionState
-from engine.permission.rules.profiles import PROFILES
 
 
 @final
@@ -34,70 +32,48 @@ class RemoteCommands(StateCommands):
         """Make it."""
         self._client = client
         self._session = session
-        # Of this machine, where the server need not be.
-        self._programs = ProgramCommands(os.getcwd)
-        self._rewinds = RewindCommands(RemoteFiles(client, session.id))
-        super().__init__(config)
+        # The programs run on this machine, where the server need not be.
+        super().__init__(config, RewindCommands(RemoteFiles(client, session.id)), ProgramCommands(os.getcwd))
 
     @property
     def state(self) -> SessionState:
         """The session's state, as far as it is known."""
         return self._session.state or SessionState(session_id=self._session.id)
 
-    async def diff_text(self) -> str:
-        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
-        return await self._rewinds.diff_text()
-
-    def changes(self) -> Mapping[str, CommandHandler]:
-        """Return what changes the session."""
+    def own_handlers(self) -> Mapping[str, CommandHandler]:
+        """Return what a server does in its own way, and what it can't do."""
         return {
-            "model": self._model,
-            "profile": self._profile,
-            "compact": self._compact,
-            "diff": self._rewinds.diff,
-            "undo": self._rewinds.undo,
-            "redo": self._rewinds.redo,
-            "rewind": self._rewinds.rewind,
-            "rename": self._rename,
-            "context": self._context,
             "permissions": self._permissions,
-            "config": self._programs.config,
-            "doctor": self._programs.doctor,
-            "bug": self._programs.bug,
-            "init": self._programs.init,
-            "review": self._programs.review,
             **{name: partial(_unavailable, name, reason) for name, reason in _UNAVAILABLE.items()},
         }
 
     async def _request(self, method: str, **params: object) -> object:
         return await self._client.request(method, session_id=self._session.id, **params)
 
-    async def _model(self, argument: str) -> CommandResult:
-        if not argument:
-            raise ConfigError("the model's name is missing. Next: /model NAME")
-        await self._request("model.set", model=argument)
-        return CommandResult()
+    async def models(self) -> Sequence[str]:
+        """Return nothing: which models a server can use is not known here. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return ()
 
-    async def _profile(self, argument: str) -> CommandResult:
-        if not argument:
-            return CommandResult(picker=PickerRequest("profile", "Profile", tuple(PickerItem(p, p) for p in PROFILES)))
-        await self._request("session.configure", profile=argument)
-        return CommandResult()
+    async def use_model(self, name: str) -> None:
+        """Use another model from now on. A checkpoint. Raises `EngineError`."""
+        await self._request("model.set", model=name)
 
-    async def _rename(self, argument: str) -> CommandResult:
-        if not argument:
-            raise ConfigError("the title is missing. Next: /rename TITLE")
-        await self._request("session.rename", title=argument)
-        return printed("Renamed.")
+    async def use_profile(self, name: str) -> None:
+        """Use another permission profile from now on. A checkpoint. Raises `EngineError`."""
+        await self._request("session.configure", profile=name)
 
-    async def _compact(self, argument: str) -> CommandResult:
-        await self._request("compact", instructions=argument)
-        return CommandResult()
+    async def set_title(self, title: str) -> None:
+        """Give the session a title. A checkpoint. Raises `EngineError`."""
+        await self._request("session.rename", title=title)
 
-    async def _context(self, argument: str) -> CommandResult:
-        del argument
-        result = cast("ContextResult", await self._request("context"))
-        return printed(escape_control_chars(result.report.as_text(is_linear=self.is_linear)))
+    async def compact(self, instructions: str) -> None:
+        """Summarise the conversation. A checkpoint. Raises `EngineError`."""
+        await self._request("compact", instructions=instructions)
+
+    async def report(self) -> ContextReport:
+        """Return what fills the window. A checkpoint. Raises `EngineError`."""
+        return cast("ContextResult", await self._request("context")).report
 
     async def _permissions(self, argument: str) -> CommandResult:
         word, _, name = argument.partition(" ")

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast, final, get_args
 
 import attrs
+import trio
 
 from engine.cli.chat.command_result import CommandResult, NextSession, printed
 from engine.cli.chat.local_client import LocalClient
@@ -15,10 +16,11 @@ from engine.cli.chat.local_files import LocalFiles
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.rewind_commands import RewindCommands
-from engine.cli.chat.state_commands import CommandHandler, StateCommands
+from engine.cli.chat.state_commands import CommandHandler, StateCommands, choose
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
+from engine.core.context_report import ContextReport
 from engine.core.errors import ConfigError
 from engine.core.events import CompactionEnded, Durable, StepEnded, StepStarted, TurnEnded
 from engine.core.llm_types import Effort
@@ -28,7 +30,6 @@ from engine.export.format_cost import format_cost
 from engine.export.history import render_history
 from engine.export.markdown import render_markdown
 from engine.journal.state import SessionState
-from engine.permission.rules.profiles import PROFILES
 from engine.session.engine import Engine
 from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore, SessionQuery, SessionRow
@@ -48,41 +49,25 @@ class SessionCommands(StateCommands):
 
     def __init__(self, engine: Engine, client: LocalClient, store: FullStore, setup: CommandSetup) -> None:
         """Make it."""
-        config = setup.config
         self._engine = engine
         self._client = client
         self._session = session = client.session
         self._is_saved = setup.place != MEMORY
-        self._programs = ProgramCommands(lambda: session.state.context.cwd, setup.place)
         self._store = store
-        self._config = config
-        self._rewinds = RewindCommands(LocalFiles(session))
-        super().__init__(config)
+        programs = ProgramCommands(lambda: session.state.context.cwd, setup.place)
+        super().__init__(setup.config, RewindCommands(LocalFiles(session)), programs)
 
     @property
     def state(self) -> SessionState:
         """The session's state."""
         return self._session.state
 
-    async def diff_text(self) -> str:
-        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
-        return await self._rewinds.diff_text()
-
-    def changes(self) -> Mapping[str, CommandHandler]:
-        """Return what changes the session, and what only its engine knows."""
+    def own_handlers(self) -> Mapping[str, CommandHandler]:
+        """Return what only a session's engine knows."""
         return {
-            "model": self._model,
-            "profile": self._profile,
-            "context": self._context,
-            "compact": self._compact,
-            "diff": self._rewinds.diff,
-            "undo": self._rewinds.undo,
-            "redo": self._rewinds.redo,
-            "rewind": self._rewinds.rewind,
             "resume": self._resume,
             "new": self._new,
             "fork": self._fork,
-            "rename": self._rename,
             "cost": self._cost,
             "effort": self._effort,
             "agent": self._agent,
@@ -92,49 +77,39 @@ class SessionCommands(StateCommands):
             "export": self._export,
             "share": self._share,
             "permissions": self._programs.permissions,
-            "config": self._programs.config,
-            "doctor": self._programs.doctor,
             "mcp": self._programs.mcp,
-            "bug": self._programs.bug,
-            "init": self._programs.init,
-            "review": self._programs.review,
         }
 
     # -- the session -----------------------------------------------------------------------------
 
-    async def _model(self, argument: str) -> CommandResult:
-        if not argument:
-            return CommandResult(picker=await self._models())
-        await self._session.switch_model(argument)
-        return CommandResult()
-
-    async def _models(self) -> PickerRequest:
+    async def models(self) -> Sequence[str]:
+        """Return the models for which there is a key. A checkpoint."""
         # Imported here: the tables of models take long to import.
         from engine.cli.models import report_hosts
 
         reports = await report_hosts(os.environ, self._config, None)
-        names = [info.name for report in reports if not report.why_not for info in report.models]
-        return PickerRequest("model", "Model", tuple(PickerItem(name, name) for name in names))
+        return [info.name for report in reports if not report.why_not for info in report.models]
 
-    async def _profile(self, argument: str) -> CommandResult:
-        if not argument:
-            return CommandResult(picker=PickerRequest("profile", "Profile", tuple(PickerItem(p, p) for p in PROFILES)))
-        await self._engine.use_profile(self._session, argument)
-        return CommandResult()
+    async def use_model(self, name: str) -> None:
+        """Use another model from now on. A checkpoint. Raises `EngineError`."""
+        await self._session.switch_model(name)
 
-    async def _rename(self, argument: str) -> CommandResult:
-        if not argument:
-            raise ConfigError("the title is missing. Next: /rename TITLE")
-        await self._session.rename(argument)
-        return printed("Renamed.")
+    async def use_profile(self, name: str) -> None:
+        """Use another permission profile from now on. A checkpoint. Raises `EngineError`."""
+        await self._engine.use_profile(self._session, name)
 
-    async def _context(self, argument: str) -> CommandResult:
-        del argument
-        return printed(escape_control_chars(self._session.context.report().as_text(is_linear=self.is_linear)))
+    async def set_title(self, title: str) -> None:
+        """Give the session a title. A checkpoint. Raises `EngineError`."""
+        await self._session.rename(title)
 
-    async def _compact(self, argument: str) -> CommandResult:
-        await self._session.context.compact(argument)
-        return CommandResult()
+    async def compact(self, instructions: str) -> None:
+        """Summarise the conversation. A checkpoint. Raises `EngineError`."""
+        await self._session.context.compact(instructions)
+
+    async def report(self) -> ContextReport:
+        """Return what fills the window. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return self._session.context.report()
 
     async def _cost(self, argument: str) -> CommandResult:
         del argument
@@ -143,8 +118,7 @@ class SessionCommands(StateCommands):
     async def _effort(self, argument: str) -> CommandResult:
         levels = get_args(Effort)
         if not argument:
-            items = tuple(PickerItem(level, level) for level in levels)
-            return CommandResult(picker=PickerRequest("effort", "Effort", items))
+            return choose("effort", levels, self._client.effort or "")
         if argument not in levels:
             raise ConfigError(f"unknown effort {escape_on_one_line(argument)}. Next: /effort {'|'.join(levels)}")
         self._client.effort = cast("Effort", argument)
@@ -154,7 +128,7 @@ class SessionCommands(StateCommands):
         agents = {name: agent for name, agent in self._config.all_agents.items() if agent.mode != "subagent"}
         if not argument:
             items = tuple(PickerItem(name, f"{name}  {agent.description}") for name, agent in agents.items())
-            return CommandResult(picker=PickerRequest("agent", "Agent", items))
+            return CommandResult(picker=PickerRequest("agent", "Agent", items, current=self.state.agent))
         self._config.check_primary(argument)
         # A session keeps its agent, and with that its rules.
         return CommandResult(change=NextSession("fork", self._session.id, argument))

@@ -1,4 +1,4 @@
-"""The slash commands that need nothing but a session's state: they are the same for every client."""
+"""The slash commands that are the same for every client, over the few requests in which clients differ."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ from engine.cli.chat.display.clipboard import code_blocks
 from engine.cli.chat.help_text import help_lines, key_lines
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
-from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.cli.chat.program_commands import ProgramCommands
+from engine.cli.chat.rewind_commands import RewindCommands
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.config.chat_config import CHOICES
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
+from engine.core.context_report import ContextReport
 from engine.core.errors import ConfigError
-from engine.core.messages import AssistantMessage
+from engine.core.messages import AssistantMessage, Transcript
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
+from engine.permission.rules.profiles import PROFILES
 
 # Without an argument, these do nothing but list what may follow them.
 _LISTING: Final = frozenset({"agent", "effort", "model", "profile", "resume", "theme"})
@@ -30,15 +34,18 @@ CommandHandler: TypeAlias = Callable[[str], Awaitable[CommandResult]]
 
 
 class StateCommands(ABC):
-    """Runs commands; a subclass adds those that change a session.
+    """Runs commands; a subclass knows how to change its session, and adds commands of its own.
 
     Attributes:
         is_linear: the chat is in lines: keys are not seen, and a table is read aloud.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, rewinds: RewindCommands, programs: ProgramCommands) -> None:
         """Make it."""
         self.is_linear = False
+        self._config = config
+        self._rewinds = rewinds
+        self._programs = programs
         self._keys = bind_keys(config.keys)
         self._handlers: Mapping[str, CommandHandler] = {
             "help": self._help,
@@ -47,22 +54,59 @@ class StateCommands(ABC):
             "cost": self._cost,
             "copy": self._copy,
             "theme": self._theme,
-            **self.changes(),
+            "model": self._model,
+            "profile": self._profile,
+            "rename": self._rename,
+            "compact": self._compact,
+            "context": self._context,
+            "diff": rewinds.diff,
+            "undo": rewinds.undo,
+            "redo": rewinds.redo,
+            "rewind": rewinds.rewind,
+            "config": programs.config,
+            "doctor": programs.doctor,
+            "bug": programs.bug,
+            "init": programs.init,
+            "review": programs.review,
+            **self.own_handlers(),
         }
 
-    @abstractmethod
-    def changes(self) -> Mapping[str, CommandHandler]:
-        """Return what changes the session."""
+    # -- how clients differ: each is a checkpoint, and raises `EngineError` ----------------------
 
-    async def diff_text(self) -> str:
-        """Return the newest turn's changes of files. A checkpoint. Raises `EngineError`."""
-        await trio.lowlevel.checkpoint()
-        return ""
+    @abstractmethod
+    def own_handlers(self) -> Mapping[str, CommandHandler]:
+        """Return the commands that only this client has, or has in another way. Not a checkpoint."""
+
+    @abstractmethod
+    async def models(self) -> Sequence[str]:
+        """Return the models that can be used; none if that is not known."""
+
+    @abstractmethod
+    async def use_model(self, name: str) -> None:
+        """Use another model from now on."""
+
+    @abstractmethod
+    async def use_profile(self, name: str) -> None:
+        """Use another permission profile from now on."""
+
+    @abstractmethod
+    async def set_title(self, title: str) -> None:
+        """Give the session a title."""
+
+    @abstractmethod
+    async def compact(self, instructions: str) -> None:
+        """Summarise the conversation."""
+
+    @abstractmethod
+    async def report(self) -> ContextReport:
+        """Return what fills the window."""
 
     @property
     @abstractmethod
     def state(self) -> SessionState:
-        """The session's state."""
+        """The session's state. Not a checkpoint."""
+
+    # -- the commands ----------------------------------------------------------------------------
 
     @property
     def available(self) -> tuple[SlashCommand, ...]:
@@ -95,30 +139,48 @@ class StateCommands(ABC):
     async def _theme(self, argument: str) -> CommandResult:
         names = CHOICES["theme"]
         if not argument:
-            return CommandResult(picker=PickerRequest("theme", "Theme", tuple(PickerItem(n, n) for n in names)))
+            return choose("theme", names)
         if argument not in names:
             raise ConfigError(f"unknown theme {escape_on_one_line(argument)}\nNext: /theme {'|'.join(names)}")
         keep = f"To keep it: engine config set chat.theme {argument}"
         return CommandResult(theme=argument, lines=(f"The theme is {argument}. {keep}",))
 
+    async def _model(self, argument: str) -> CommandResult:
+        if argument:
+            await self.use_model(argument)
+            return CommandResult()
+        names = await self.models()
+        if not names:
+            raise ConfigError("the model's name is missing. Next: /model NAME")
+        return choose("model", names, self.state.model)
+
+    async def _profile(self, argument: str) -> CommandResult:
+        if not argument:
+            return choose("profile", tuple(PROFILES), self.state.profile or self._config.profile or "")
+        await self.use_profile(argument)
+        return CommandResult()
+
+    async def _rename(self, argument: str) -> CommandResult:
+        if not argument:
+            raise ConfigError("the title is missing. Next: /rename TITLE")
+        await self.set_title(argument)
+        return printed("Renamed.")
+
+    async def _compact(self, argument: str) -> CommandResult:
+        await self.compact(argument)
+        return CommandResult()
+
+    async def _context(self, argument: str) -> CommandResult:
+        del argument
+        report = await self.report()
+        return printed(escape_control_chars(report.as_text(is_linear=self.is_linear)))
+
     async def _copy(self, argument: str) -> CommandResult:
         words = argument.split()
         if words[:1] == ["diff"]:
-            diff = await self.diff_text()
+            diff = await self._rewinds.diff_text()
             return CommandResult(copied=diff) if diff else printed("No file was changed.")
-        answers = [m.text for m in self.state.transcript if isinstance(m, AssistantMessage) and m.text]
-        if not answers:
-            return printed("There is no answer to copy.")
-        is_code = words[:1] == ["code"]
-        number = _number(words[1:] if is_code else words)
-        if is_code:
-            blocks = code_blocks(answers[-1])
-            if not 0 < number <= len(blocks):
-                return printed(f"The last answer has {len(blocks)} code {'block' if len(blocks) == 1 else 'blocks'}.")
-            return CommandResult(copied=blocks[number - 1])
-        if not 0 < number <= len(answers):
-            return printed(f"There are {len(answers)} answers to copy: /copy 1 is the last one.")
-        return CommandResult(copied=answers[-number])
+        return copy_answer(self.state.transcript, words)
 
     async def _status(self, argument: str) -> CommandResult:
         del argument
@@ -146,6 +208,29 @@ class StateCommands(ABC):
             ("cost", format_cost(self.state.cost)),
         ]
         return CommandResult(lines=tuple(f"  {name:<14} {value:>12}" for name, value in rows))
+
+
+def choose(command: str, names: Sequence[str], current: str = "") -> CommandResult:
+    """Return a list of names for a command to choose from."""
+    items = tuple(PickerItem(name, name) for name in names)
+    return CommandResult(picker=PickerRequest(command, command.capitalize(), items, current=current))
+
+
+def copy_answer(transcript: Transcript, words: Sequence[str]) -> CommandResult:
+    """Return the answer, or the code block of the last one, that *words* name."""
+    answers = [m.text for m in transcript if isinstance(m, AssistantMessage) and m.text]
+    if not answers:
+        return printed("There is no answer to copy.")
+    is_code = words[:1] == ["code"]
+    number = _number(words[1:] if is_code else words)
+    if is_code:
+        blocks = code_blocks(answers[-1])
+        if not 0 < number <= len(blocks):
+            return printed(f"The last answer has {len(blocks)} code {'block' if len(blocks) == 1 else 'blocks'}.")
+        return CommandResult(copied=blocks[number - 1])
+    if not 0 < number <= len(answers):
+        return printed(f"There are {len(answers)} answers to copy: /copy 1 is the last one.")
+    return CommandResult(copied=answers[-number])
 
 
 def _number(words: Sequence[str]) -> int:

@@ -191,8 +191,8 @@ def _usage(story: History, entry: HistoryEntry, *, ends_turn: bool) -> Iterator[
     result = story.turns.get(entry.turn_id) if entry.turn_id is not None and ends_turn else None
     if result is not None:
         reason = result.stop_reason.replace("_", " ")
-        steps = counted(result.steps, "step")
-        yield f"  ({reason}: {steps}, with sub-agents {_spent(result.usage, result.cost)})"
+        requests = counted(result.steps, "request")
+        yield f"  ({reason}: {requests}, with sub-agents {_spent(result.usage, result.cost)})"
         yield ""
 
 

@@ -184,3 +184,27 @@ def test_output_is_added_to_the_draft(chat: Lines) -> None:
     chat.type("")
     chat.read_until("You: chat")
     chat.read_until("I ran this command (exit 0)")
+
+
+def test_tab_completes_the_end_of_a_line(chat: Lines, tmp_path: Path) -> None:
+    folder = tmp_path / "project/colours"
+    folder.mkdir()
+    for name in ("red.txt", "green.txt"):
+        (folder / name).write_text("a colour\n")
+    chat.read_after("chat", "Done in")
+    # A folder first; Tab alone goes on with the draft, and a number chooses.
+    chat.read_after("hello @colou\t", "Draft: hello @colours/")
+    chat.read_after("\t", "Complete: type a number")
+    chat.read_until("2. ")
+    chat.read_after("red", "1. colours/red.txt")
+    chat.read_after("1", "Draft: hello @colours/red.txt")
+    chat.read_after("/he\t", "A draft is kept.")
+    chat.read_after("", "You: hello")
+    chat.read_until("Done in")
+    # Commands are completed, and run with an empty line.
+    chat.read_after("/renam\t", "Draft: /rename")
+    chat.read_after("", "the title is missing")
+    chat.read_after("nothing to complete\t", "You: nothing to complete")
+    chat.read_until("Done in")
+    chat.type("/quit")
+    assert chat.end() == 0

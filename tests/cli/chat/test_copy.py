@@ -10,27 +10,14 @@ import trio
 
 from engine.cli.chat.copy_text import copy_text
 from engine.cli.chat.display.clipboard import copy_sequence
-from engine.cli.chat.state_commands import CommandHandler, StateCommands
-from engine.config.config import Config
-from engine.core.ids import MessageId, PartId, SessionId
+from engine.cli.chat.state_commands import copy_answer
+from engine.core.ids import MessageId, PartId
 from engine.core.messages import AssistantMessage, TextPart, Transcript
-from engine.journal.state import SessionState
 
-
-class Commands(StateCommands):
-    """The commands of a session with two answers."""
-
-    def changes(self) -> Mapping[str, CommandHandler]:
-        return {}
-
-    @property
-    def state(self) -> SessionState:
-        texts = ["first", "second\n```py\na = 1\n```\n\n~~~\nb\n~~~"]
-        messages = [
-            AssistantMessage(id=MessageId(text), parts=(TextPart(id=PartId("p"), text=text),), model="m")
-            for text in texts
-        ]
-        return SessionState(session_id=SessionId("ses_1"), transcript=Transcript(messages))
+TEXTS = ["first", "second\n```py\na = 1\n```\n\n~~~\nb\n~~~"]
+ANSWERS = Transcript(
+    AssistantMessage(id=MessageId(text), parts=(TextPart(id=PartId("p"), text=text),), model="m") for text in TEXTS
+)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +33,7 @@ class Commands(StateCommands):
     ],
 )
 def test_what_is_copied(argument: str, copied: str) -> None:
-    result = trio.run(Commands(Config()).run, "copy", argument)
+    result = copy_answer(ANSWERS, argument.split())
     assert (result.copied, bool(result.lines)) == (copied, not copied)
 
 

@@ -7,6 +7,7 @@ from typing import TypeVar
 import attrs
 import pytest
 
+from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.picker import Chosen, Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import what_happened
@@ -50,6 +51,14 @@ def test_sessions_show_age_turns_and_cost(seconds: float, age: str) -> None:
     assert titled.label == 'Fix the parser  now  2 turns  $0.50  "the parser fails on"'
     other = session_item(attrs.evolve(ROW, title="", turns=1, cost=0.0), "/elsewhere", now=1_000.0)
     assert (other.label, other.is_elsewhere) == ("(empty)  now  1 turn  /project", True)
+
+
+def test_current_item_is_marked_and_selected() -> None:
+    items = tuple(PickerItem(name, name) for name in ("a/one", "a/two", "b/two"))
+    picker = Picker(PickerRequest("model", "Model", items, current="a/two"))
+    assert picker.rows(9)[1:] == ["  1 a/one", "> 2 a/two (current)", "  3 b/two"]
+    assert "  2. a/two (current)" in picker.numbered_lines()
+    assert picker.press(Key("enter")) == Chosen("a/two")
 
 
 def test_other_folders_come_with_a_key() -> None:

@@ -198,7 +198,7 @@ def test_usage_per_request_and_turn(three: Engine) -> None:
     taken = [line.strip() for line in lines if line.startswith("  (")]
     assert taken == [
         *["(180 tokens, 15% of the prompt from the cache, $0.25)"] * 2,
-        "(completed: 2 steps, with sub-agents 360 tokens, 15% of the prompt from the cache, $0.50)",
+        "(completed: 2 requests, with sub-agents 360 tokens, 15% of the prompt from the cache, $0.50)",
     ]
     document = json.loads(three("sessions", "show", ONE, "--json").out)
     assert [message.get("cost") for message in document["messages"]] == [None, 0.25, None, 0.25]

@@ -247,6 +247,7 @@ def test_unannounced_calls_are_ignored() -> None:
         ('{"cut', '{"cut'),
         ("[" * 90_000, "[" * 90_000),
         ('{"command": "  "}', '{"command": "  "}'),
+        ('{"questions": [7, {"n": 1}, {"question": "Which one?", "options": ["a"]}]}', "Which one?"),
     ],
 )
 def test_the_telling_argument(arguments: str, what: str) -> None:

@@ -10,7 +10,7 @@ import attrs
 from engine.cli.chat.display.styles import Painter, wrap_note
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Palette
-from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
+from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, escape_on_one_line, one_line
 from engine.cli.text.diff_view import diff_lines
 from engine.cli.text.markdown_view import MarkdownView
 from engine.cli.text.styled_text import Style, clip_line
@@ -215,6 +215,11 @@ class TranscriptView:
             return [f"You: {first}", *rest]
         marked = [f"> {first}", *(f"  {line}" for line in rest)]
         return ["", *(self.painter.text(line, Style.STRONG) for line in marked), ""]
+
+    def command_lines(self, name: str, argument: str) -> list[str]:
+        """Return which command the next lines answer; nothing in lines, where the terminal shows what was typed."""
+        line = escape_on_one_line(f"/{name} {argument}".rstrip())
+        return [] if self.is_accessible else [self.painter.text(line, Style.DIM)]
 
     # -- parts -----------------------------------------------------------------------------------
 

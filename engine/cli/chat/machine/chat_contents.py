@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from engine.cli.chat.display.styles import wrap_note
@@ -16,9 +18,11 @@ from engine.cli.chat.machine.shell_run import ShellRun
 from engine.cli.chat.machine.slash_commands import COMMANDS, SlashCommand
 from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.chat.machine.sub_agent_rows import SubAgentRows
-from engine.cli.terminal.terminal_text import escape_on_one_line
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core.ids import TurnId
+
+_DRAFT_READY: Final = "An empty line sends the draft, what you type is added to it, and Ctrl+C clears it."
 
 
 def _new_rows(chat: ChatContents) -> SubAgentRows:
@@ -83,3 +87,8 @@ class ChatContents:
     def noted(self, text: str) -> str:
         """Return a remark as a line."""
         return f"{self.view.symbols.note} {escape_on_one_line(text)}"
+
+
+def draft_lines(draft: str) -> tuple[str, ...]:
+    """Return a draft as lines to be read where it is not seen; none if there is none."""
+    return (*f"Draft: {escape_control_chars(draft)}".split("\n"), _DRAFT_READY) if draft else ()

@@ -13,16 +13,16 @@ import attrs
 
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.machine import effects as do
-from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.chat_contents import ChatContents, draft_lines
 from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
 from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.dialogs import Dialogs
 from engine.cli.chat.machine.key_actions import KeyActions
 from engine.cli.chat.machine.message_sender import MessageSender
-from engine.cli.chat.machine.picker import Picker, PickerItem, PickerRequest
+from engine.cli.chat.machine.picker import Chosen, Closed, Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
-from engine.cli.chat.machine.slash_commands import is_command_line, is_known_command
+from engine.cli.chat.machine.slash_commands import is_known_command, is_no_message
 from engine.core.ids import InputId
 
 # The draft was finished with these: the key was the last one of it.
@@ -57,10 +57,12 @@ class ChatMachine(ChatContents):
         """Handle a whole line, where keys are not seen."""
         self.notice = ""
         if self.picker is not None and not is_known_command(line, self.commands):
-            return list(self._dialogs.pick(self.picker.choose_line(line)))
+            return self._pick(self.picker.choose_line(line))
         # A user who types a command has left the list.
         self.picker: Picker | None = None
-        if is_command_line(line) or line.startswith("!"):
+        if line.endswith("\t") and (effects := self._complete_line(line.rstrip("\t"), now)) is not None:
+            return effects
+        if is_no_message(line):
             # The draft stays as it is.
             draft = self.composer.text
             self.composer.replace(line)
@@ -77,6 +79,29 @@ class ChatMachine(ChatContents):
             draft = self.composer.text
             self.composer.replace(line if self.composer.is_empty else f"{draft}\n{line}")
         return list(self._actions.enter(now))
+
+    def _pick(self, outcome: Chosen | Closed | list[str]) -> list[do.Effect]:
+        draft = self.composer.text
+        done = list(self._dialogs.pick(outcome))
+        return done if self.composer.text == draft else [*done, *self.show_draft()]
+
+    def _complete_line(self, line: str, now: float) -> list[do.Effect] | None:
+        """Complete a line that ends with Tab: it is the draft then. Return None if there is nothing to complete."""
+        draft = self.composer.text
+        if draft and is_no_message(line):
+            return [self.note("A draft is kept. Send it with an empty line first, or clear it with Ctrl+C.")]
+        # Without a text of its own, it goes on completing the draft.
+        self.composer.replace("\n".join(filter(None, (draft, line))))
+        if not self._actions.can_complete:
+            self.composer.replace(draft)
+            return None
+        effects = list(self._actions.complete(now))
+        return effects or self.show_draft()
+
+    def show_draft(self) -> list[do.Effect]:
+        """Print the draft, if it is not seen."""
+        lines = draft_lines(self.composer.buffer.text)
+        return [do.Print(lines)] if lines and self.is_accessible else []
 
     def handle_event(self, event: ChatEvent, now: float) -> list[do.Effect]:
         """Handle an event of the session."""
@@ -134,7 +159,8 @@ class ChatMachine(ChatContents):
 
     def show_candidates(self, request: CompletionRequest, items: Sequence[PickerItem]) -> list[do.Effect]:
         """Complete the draft with one of *items*."""
-        return self._dialogs.show_candidates(request, items)
+        effects = self._dialogs.show_candidates(request, items)
+        return effects or self.show_draft()
 
     def open_picker(self, request: PickerRequest) -> list[do.Effect]:
         """Show a list to choose from."""

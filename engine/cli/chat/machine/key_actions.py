@@ -16,7 +16,7 @@ from engine.cli.chat.machine.message_sender import MessageSender
 from engine.cli.chat.machine.pasted_path import pasted_image
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.shell_run import shell_command
-from engine.cli.chat.machine.slash_commands import find_command, is_command_line, matching_commands
+from engine.cli.chat.machine.slash_commands import find_command, is_command_line, is_no_message, matching_commands
 
 # Ctrl-C at an empty prompt: a second one within this time leaves.
 LEAVE_SECONDS: Final = 2.0
@@ -52,7 +52,7 @@ class KeyActions:
             "cancel": self._escape,
             "interrupt": self._interrupt,
             "quit": self._quit,
-            "complete": self._tab,
+            "complete": self.complete,
             "up": self._up,
             "suspend": self._suspend,
             "redraw": self._redraw,
@@ -119,7 +119,7 @@ class KeyActions:
 
     def _queue(self, now: float) -> Iterator[do.Effect]:
         composer = self._chat.composer
-        if self._chat.turn_id is None or composer.is_empty or _is_no_message(composer.text):
+        if self._chat.turn_id is None or composer.is_empty or is_no_message(composer.text):
             yield from self.enter(now)
         else:
             yield self._sender.queue(composer.take())
@@ -273,7 +273,14 @@ class KeyActions:
 
     # -- help with writing -----------------------------------------------------------------------
 
-    def _tab(self, now: float) -> Iterator[do.Effect]:
+    @property
+    def can_complete(self) -> bool:
+        """Whether there may be something to complete before the cursor."""
+        buffer = self._chat.composer.buffer
+        commands = matching_commands(self._chat.composer.text, self._chat.commands)
+        return bool(commands) or completion_at(buffer.text, buffer.cursor) is not None
+
+    def complete(self, now: float) -> Iterator[do.Effect]:
         """Complete what is before the cursor, or move to the question."""
         chat = self._chat
         buffer = chat.composer.buffer
@@ -335,7 +342,3 @@ class KeyActions:
     def _redraw(self, now: float) -> Iterator[do.Effect]:
         del now
         yield do.Redraw()
-
-
-def _is_no_message(text: str) -> bool:
-    return is_command_line(text) or text.startswith("!")

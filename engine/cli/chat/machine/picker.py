@@ -38,12 +38,19 @@ class PickerRequest:
         command: the slash command that gets the value.
         title: what is chosen.
         more: all items, if some are only shown on request: those of other folders.
+        current: the value that is in use now; it is marked.
     """
 
     command: str
     title: str
     items: tuple[PickerItem, ...]
     more: tuple[PickerItem, ...] = ()
+    current: str = ""
+
+    def label(self, item: PickerItem) -> str:
+        """Return an item in one line, with a mark if it is the current one."""
+        mark = " (current)" if self.current and item.value == self.current else ""
+        return one_line(item.label, _MAX_LABEL) + mark
 
 
 @attrs.frozen
@@ -75,6 +82,9 @@ class Picker:
 
     def __attrs_post_init__(self) -> None:
         self._matches = self.request.items
+        values = [item.value for item in self._matches]
+        if self.request.current in values:
+            self.selected = values.index(self.request.current)
 
     def press(self, event: KeyInput) -> Chosen | Closed | None:
         """Return what a key decides, if anything."""
@@ -109,12 +119,12 @@ class Picker:
         for index in range(first, min(first + room, len(self._matches))):
             mark = ">" if index == self.selected else " "
             number = f"{index + 1}" if index < 9 and not self.filter_line.text else " "
-            rows.append(f"{mark} {number} {one_line(self._matches[index].label, _MAX_LABEL)}")
+            rows.append(f"{mark} {number} {self.request.label(self._matches[index])}")
         return rows
 
     def numbered_lines(self) -> list[str]:
         """Return the items as lines with numbers."""
-        lines = [f"  {number}. {one_line(item.label, _MAX_LABEL)}" for number, item in enumerate(self._matches, 1)]
+        lines = [f"  {number}. {self.request.label(item)}" for number, item in enumerate(self._matches, 1)]
         shown = lines[:_MAX_NUMBERED]
         if len(lines) > len(shown):
             shown.append(f"  {len(lines) - len(shown)} more. Type words to filter.")

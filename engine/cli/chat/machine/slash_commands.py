@@ -108,3 +108,8 @@ def matching_commands(text: str, commands: Collection[SlashCommand]) -> list[Sla
     if not text.startswith("/") or not _COMMAND.fullmatch(f"{text}x") or " " in text or "\n" in text:
         return []
     return [command for command in commands if command.name.startswith(text[1:].lower())]
+
+
+def is_no_message(text: str) -> bool:
+    """Return whether *text* is for the chat itself: a slash command, or a command of the user's own."""
+    return is_command_line(text) or text.startswith("!")

@@ -545,6 +545,8 @@ export interface ContextReport {
   shares: Share[];
   /** the part of it that a summary leaves unchanged. */
   pinned: number;
+  /** the files that calls have read or written, the largest first: a part of `shares`, by another measure. */
+  files: Share[];
 }
 
 /** What fills the model's window. */
