@@ -19,6 +19,7 @@ from engine.core.value_base import Value
 CALL_TIMEOUT: Final = 300.0
 CALL_LIMIT: Final = 3_600.0
 REQUIRED_WAIT: Final = 5.0
+IDLE_TIMEOUT: Final = 600.0
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -57,6 +58,8 @@ class McpServer(Value):
         tools: limits of single tools, by the name that the server gives them.
         oauth: log in with OAuth where the server demands it; `engine mcp login` does.
         origin: who named it.
+        per_session: each session has a process of its own, in the session's folder; sub-agents share that of their session.
+        idle_timeout: seconds without a call and without a turn after which such a process ends; the next call starts it again.
     """
 
     command: tuple[str, ...] = ()
@@ -69,6 +72,8 @@ class McpServer(Value):
     tools: Mapping[str, McpToolLimits] = attrs.field(factory=dict[str, McpToolLimits])
     oauth: bool = True
     origin: McpOrigin = "user"
+    per_session: bool = False
+    idle_timeout: float = attrs.field(default=IDLE_TIMEOUT, validator=is_time)
 
     def __attrs_post_init__(self) -> None:
         if bool(self.command) == bool(self.url):
@@ -83,14 +88,16 @@ class McpServer(Value):
             raise ConfigError("command must begin with the name of a program, and hold no NUL")
         if self.headers:
             raise ConfigError("headers are for servers with a url")
+        if self.per_session and self.folder:
+            raise ConfigError("a server per session runs in the session's folder, and has none of its own")
         for name, value in self.env.items():
             if not _VARIABLE.fullmatch(name) or "\0" in value:
                 raise ConfigError(f"env.{name} has an invalid name or value")
 
     def _check_url(self) -> None:
         _check_address(self.url)
-        if self.env or self.folder:
-            raise ConfigError("env and folder are for servers with a command")
+        if self.env or self.folder or self.per_session:
+            raise ConfigError("env, folder and per_session are for servers with a command")
         for name, value in self.headers.items():
             if not _HEADER.fullmatch(name) or not (value.isascii() and value.isprintable()):
                 raise ConfigError(f"header {name!r} has an invalid name or value")

@@ -67,6 +67,7 @@ class ServerTask:
         roots: the URIs of the folders that it may know.
         retries: seconds before each new start after a failure.
         start_pause: seconds before the first start: loading the SDK must not slow down a request that is sent at once.
+        idle_timeout: seconds without a call and without a turn after which it is ended; the next call starts it again.
     """
 
     name: str
@@ -78,6 +79,7 @@ class ServerTask:
     roots: Callable[[], tuple[str, ...]] = tuple
     retries: Sequence[float] = RETRIES
     start_pause: float = 0.1
+    idle_timeout: float = float("inf")
     state: ServerState = attrs.field(default=ServerState(), init=False)
     report: TransportReport = attrs.field(factory=TransportReport, init=False)
     _settled: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -91,6 +93,9 @@ class ServerTask:
     _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
     _held: str = attrs.field(default="", init=False)
     _starts: int = attrs.field(default=0, init=False)
+    # When it was used last, and whether it has ended because that is long ago.
+    _used: float = attrs.field(default=0.0, init=False)
+    _is_asleep: bool = attrs.field(default=False, init=False)
 
     # -- for other tasks -----------------------------------------------------------------------
 
@@ -100,6 +105,11 @@ class ServerTask:
 
     async def wait_ready(self, seconds: float) -> None:
         """Wait until it is ready, also for a new start that comes soon. Always a checkpoint. Raises `NotReady`."""
+        self.touch()
+        if self._is_asleep:
+            self._is_asleep = False
+            self._note_pause(0.0)
+            self._again.set()
         with trio.move_on_after(seconds):
             await trio.lowlevel.checkpoint()
             while self._live is None and self._is_coming:
@@ -107,6 +117,10 @@ class ServerTask:
         if self._live is None:
             reason = self.state.reason or f"it did not start within {seconds:g} s"
             raise NotReady(f"the MCP server {self.name} is not ready: {reason}")
+
+    def touch(self) -> None:
+        """Note that it is in use. Not a checkpoint."""
+        self._used = trio.current_time()
 
     def hold(self, reason: str) -> None:
         """Do not start it before `start_again`. Not a checkpoint."""
@@ -176,6 +190,9 @@ class ServerTask:
                 # The server speaks another era than the last time: it was updated.
                 await self._connect(sdk, None)
         error = boundary.error
+        if self._is_asleep:
+            self._set("stopped", "it was not used for long, and starts again with the next call")
+            return
         if error is None:
             reason = "the connection ended"
         elif first_of(error, LoginNeeded) is not None:
@@ -229,6 +246,7 @@ class ServerTask:
             try:
                 nursery.start_soon(connected.connection.watch, self._note_change)
                 nursery.start_soon(self._keep_list, connected)
+                nursery.start_soon(self._end_when_idle, self._live, nursery.cancel_scope)
                 await connected.ended.wait()
                 # Those that wait learn the reason from the SDK first.
                 await trio.lowlevel.checkpoint()
@@ -236,7 +254,20 @@ class ServerTask:
                 live, self._live = self._live, None
                 live.lose_all()
                 nursery.cancel_scope.cancel(reason="the connection has ended")
-        raise ConnectionError(connected.why() or "the connection ended")
+        if not self._is_asleep:
+            raise ConnectionError(connected.why() or "the connection ended")
+
+    async def _end_when_idle(self, live: _Live, serving: trio.CancelScope) -> None:
+        """End the connection once it was not used for long. A checkpoint; until cancelled."""
+        self.touch()
+        while True:
+            await trio.sleep_until(self._used + self.idle_timeout)
+            if live.is_busy:
+                self.touch()
+            elif trio.current_time() >= self._used + self.idle_timeout:
+                self._is_asleep = True
+                serving.cancel(reason="it was not used for long")
+                await trio.lowlevel.checkpoint()
 
     def _note_pause(self, seconds: float) -> None:
         """Tell those who wait whether it will start soon. Not a checkpoint."""
@@ -322,6 +353,10 @@ class _Live:
             await request.run(self.connected.connection)
         finally:
             self._open.pop(request, None)
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._open)
 
     def open_calls(self) -> tuple[ServerRequest[object], ...]:
         return tuple(request for request in self._open if request.owner)

@@ -12,7 +12,15 @@ from engine.config.config import HostConfig, ModelConfig, Prices
 from engine.config.formatter_config import DEFAULT_MEMORY, DEFAULT_TIMEOUT, FileProgram
 from engine.config.instruction_config import MAX_BYTES, NAMES
 from engine.config.language_server_config import SERVER_MEMORY, LanguageServer, Setting
-from engine.config.mcp_config import CALL_LIMIT, CALL_TIMEOUT, REQUIRED_WAIT, McpOrigin, McpServer, McpToolLimits
+from engine.config.mcp_config import (
+    CALL_LIMIT,
+    CALL_TIMEOUT,
+    IDLE_TIMEOUT,
+    REQUIRED_WAIT,
+    McpOrigin,
+    McpServer,
+    McpToolLimits,
+)
 from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
 from engine.permission.rules.profiles import DEFAULT
@@ -193,6 +201,8 @@ class McpServerTable:
     call_limit: float = CALL_LIMIT
     tools: dict[str, McpToolTable] = attrs.field(factory=dict[str, McpToolTable])
     oauth: bool = True
+    per_session: bool = False
+    idle_timeout: float = IDLE_TIMEOUT
     enabled: bool = True
 
 
@@ -223,6 +233,8 @@ def make_mcp_server(table: McpServerTable, origin: McpOrigin) -> McpServer:
         },
         oauth=table.oauth,
         origin=origin,
+        per_session=table.per_session,
+        idle_timeout=table.idle_timeout,
     )
 
 

@@ -35,7 +35,7 @@ NAMES = (
         "ask_for_ever",
         "error",
     ),
-    *("wrong", "media", "link", "flood", "structured", "fail", "not_a_result", "roots"),
+    *("wrong", "media", "link", "flood", "structured", "fail", "not_a_result", "roots", "where"),
 )
 TOOLS: list[Json] = [{"name": name, "description": f"The tool {name}.", "inputSchema": PLAIN} for name in NAMES]
 for tool in TOOLS:
@@ -194,6 +194,7 @@ CALLS = {
     "link": link,
     "flood": flood,
     "roots": roots,
+    "where": lambda request: reply(request, text(f"{os.getpid()} {Path.cwd()}")),
     "fail": lambda request: reply(request, text("it did not work", isError=True)),
 }
 

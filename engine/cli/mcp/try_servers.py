@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
+import attrs
 import trio
 
 from engine.cli.command_table.find_command import parse_arguments
@@ -18,7 +19,8 @@ from engine.config.mcp_config import McpConfig, McpServer
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
 from engine.mcp.approvals import review
-from engine.mcp.mcp_servers import CheckedTools, McpServers
+from engine.mcp.managed_server import CheckedTools
+from engine.mcp.mcp_servers import McpServers
 from engine.mcp.server_state import ServerState
 from engine.mcp.server_text import one_line
 from engine.process.crash_cleanup import end_leftovers, look_once
@@ -43,7 +45,8 @@ def login_main(arguments: list[str]) -> int:
 
 def _with_server(command: str, arguments: Sequence[str], work: Work) -> int:
     args = parse_arguments(command, arguments)
-    server = require_server(args)
+    # Here there is no session, and the approval is the same.
+    server = attrs.evolve(require_server(args), per_session=False)
 
     async def main() -> int:
         if crashed := look_once():
