@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
@@ -30,6 +31,9 @@ T = TypeVar("T")
 Attributes = Mapping[str, "str | int | float | bool | tuple[str, ...]"]
 
 SCOPE: Final = "engine"
+# Of spans that another process had begun, and that get back the ids they had there.
+REOPENING_SCOPE: Final = "engine.reopened"
+_REOPENING: Final = Lock()
 _log: Final = logging.getLogger("engine.telemetry")
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 _BAGGAGE: Final = W3CBaggagePropagator()
@@ -66,7 +70,7 @@ class Exporting:
     content: ContentFilter
     meters: Meters
     _tracer: Tracer
-    _replayer: Tracer
+    _reopening: Tracer
     _has_failed: bool = attrs.field(default=False, init=False)
 
     @classmethod
@@ -80,11 +84,12 @@ class Exporting:
         """Return what uses these providers; None: nothing of that kind is made."""
         provider = trace.NoOpTracerProvider() if tracers is None else tracers
 
-        def tracer() -> Tracer:
-            return provider.get_tracer(SCOPE, __version__, schema_url=names.schema_url)
+        def tracer(scope: str) -> Tracer:
+            return provider.get_tracer(scope, __version__, schema_url=names.schema_url)
 
-        # Two: the second one is used for spans that get back the ids they had before a crash.
-        return cls(options, names, ContentFilter(), Meters.of(meters, names), tracer(), tracer())
+        # Of different names: the SDK returns the same tracer for the same name.
+        own, reopening = tracer(SCOPE), tracer(REOPENING_SCOPE)
+        return cls(options, names, ContentFilter(), Meters.of(meters, names), own, reopening)
 
     def start(
         self,
@@ -97,17 +102,20 @@ class Exporting:
         traceparent: str = "",
     ) -> Span:
         """Start a span. With *traceparent*, it is the one with those ids, which another process had begun."""
-        tracer, links = self._tracer, tuple[Link, ...]()
+
+        def begin(tracer: Tracer, *links: Link) -> Span:
+            return tracer.start_span(name, parent, kind, dict(attributes), links=links, start_time=nanoseconds(at))
+
         original = span_context(traceparent)
-        if original is not None:
-            tracer, links = self._replayer, (Link(original),)
-            if hasattr(tracer, "id_generator"):
-                # An attribute of the SDK's tracers. This one is ours alone, and a start is synchronous.
-                tracer.id_generator = _SameIds(original)  # pyright: ignore[reportAttributeAccessIssue]  # the SDK's
-                links = ()
-        return tracer.start_span(
-            name, context=parent, kind=kind, attributes=dict(attributes), links=links, start_time=nanoseconds(at)
-        )
+        if original is None:
+            return begin(self._tracer)
+        if not hasattr(self._reopening, "id_generator"):
+            # Not the SDK's tracer: the span gets ids of its own.
+            return begin(self._reopening, Link(original))
+        # Locked: the provider has one such tracer, and another engine with it may run in another thread.
+        with _REOPENING:
+            self._reopening.id_generator = _SameIds(original)  # pyright: ignore[reportAttributeAccessIssue]  # the SDK's
+            return begin(self._reopening)
 
     def guarded(self, work: Callable[[], T]) -> T | None:
         """Return what *work* returns; None if it raised, which is reported once."""

@@ -11,7 +11,7 @@ from engine.core.llm_types import ModelRequest
 from engine.core.messages import Message, UserMessage
 from engine.core.protocols import ContextView
 from engine.core.settings import RetryPolicy, Settings
-from engine.testing.cancel import cancel_everywhere
+from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.harness import Scenario
 from engine.testing.script import Answer, HttpFailure, call, done, text
