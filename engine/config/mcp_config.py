@@ -145,13 +145,18 @@ class McpConfig(Value):
 
     def __attrs_post_init__(self) -> None:
         for name in self.servers:
-            if not _NAME.fullmatch(name):
-                raise ConfigError(
-                    f"the name of an MCP server has at most 64 letters, digits, '.', '-' and '_', unlike {name!r}"
-                )
+            check_server_name(name)
         for name in self.required:
             if name not in self.servers:
                 raise ConfigError(f"required names no configured server: {name!r}")
+
+
+def check_server_name(name: str) -> None:
+    """Raise `ConfigError` if no MCP server can have that name."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"the name of an MCP server has at most 64 letters, digits, '.', '-' and '_', unlike {name!r}"
+        )
 
 
 def _check_address(url: str) -> None:

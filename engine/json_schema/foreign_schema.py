@@ -18,7 +18,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, InvalidArguments
-from engine.json_schema.clean_text import clean_text
+from engine.json_schema.clean_text import clean_text, has_hidden
 from engine.json_schema.keywords import JsonValue
 from engine.json_schema.parse_schema import JsonSchema, check_schema
 from engine.json_schema.repair_value import repair
@@ -45,6 +45,8 @@ _ASSERTIONS: Final = frozenset(
 )
 # What a model reads.
 _WORDS: Final = frozenset({"title", "description"})
+# What may be left out: it refuses no arguments, or the stranger checks it as well.
+_OPTIONAL: Final = (_ANNOTATIONS - _WORDS) | {"pattern"}
 _KEPT: Final = _SCHEMA_LISTS | _SCHEMA_MAPS | _ANNOTATIONS | _ASSERTIONS | {"pattern"}
 # Python's engine backtracks, and holds the whole process meanwhile: patterns and texts that could take it long are left to
 # the stranger. Not looked at by its grammar: what looks like a repetition counts, also in a class of characters.
@@ -140,6 +142,9 @@ def parse_foreign_schema(text: str, *, of_result: bool = False) -> ForeignSchema
     if not of_result and root.get("type", "object") != "object":
         raise ConfigError(f"its schema must have the type object, not {json.dumps(root['type'])[:80]}")
     tidied = cast("dict[str, JsonValue]", _Tidier().tidy(root, 0))
+    # Names and values can't be changed, or calls would not fit; a model would read in them what the user has not seen.
+    if not of_result and has_hidden(tidied):
+        raise ConfigError("its schema has characters that can't be seen, in a name or a value")
     whole: dict[str, JsonValue] = tidied if of_result else {"type": "object", **tidied}
     try:
         check_schema(_BoundedSchema(whole))
@@ -165,6 +170,8 @@ class _Tidier:
             return node
         out: dict[str, JsonValue] = {}
         for word, argument in _modern(node).items():
+            if word in _OPTIONAL and has_hidden(argument):
+                continue
             kept = self._keyword(word, argument, depth + 1)
             if kept is not None or word in {"const", "default"}:
                 out[word] = kept

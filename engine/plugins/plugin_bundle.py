@@ -173,8 +173,9 @@ class _Reader:
         for part in parts:
             # Both forms are common.
             for name, value in _table(part.get("mcpServers", part)).items():
+                own_name = f"{plugin}_{name}"
                 try:
-                    yield f"{plugin}_{name}", server_table(_expanded(value, self.folder), str(self.folder))
+                    yield own_name, server_table(own_name, _expanded(value, self.folder), str(self.folder))
                 except ConfigError as error:
                     self.ignored.append(f"MCP server {name}: {error}")
 

@@ -35,6 +35,8 @@ Key = tuple[str, ...]
 
 VERSION_KEY: Final = "version"
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
 
 @attrs.frozen(kw_only=True)
 class Section:
@@ -97,7 +99,9 @@ def quote_part(part: str) -> str:
     """Return a part of a key, quoted if it must be."""
     if re.fullmatch(r"[A-Za-z0-9_-]+", part):
         return part
-    return '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    # A name of somebody else's file could begin a line of its own on the terminal; and TOML takes no such characters.
+    escaped = part.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
 
 def is_additive(key: Key) -> bool:

@@ -9,6 +9,7 @@ from typing import Final, cast
 
 import attrs
 
+from engine.config.mcp_config import check_server_name
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.permission.rules.project_file import read_project_file
 from engine.settings_file.document import ConfigDocument
@@ -47,7 +48,7 @@ def read_mcp_json(root: str) -> McpJson:
     ignored: list[tuple[str, str]] = []
     for name, value in listed.items():
         try:
-            servers[name] = server_table(value, root)
+            servers[name] = server_table(name, value, root)
         except ConfigError as error:
             ignored.append((name, str(error)))
     document = ConfigDocument("project", path, {"mcp": {"servers": servers}}) if servers else None
@@ -66,8 +67,9 @@ def _servers(text: str) -> Mapping[str, object]:
     return cast("dict[str, object]", listed)
 
 
-def server_table(value: object, root: str) -> dict[str, object]:
-    """Return an entry as a table of our configuration. Raises `ConfigError` if it can't be one."""
+def server_table(name: str, value: object, root: str) -> dict[str, object]:
+    """Return the entry of a server as a table of our configuration. Raises `ConfigError` if it can't be one."""
+    check_server_name(name)
     # Imported here: most projects have no such file.
     from engine.core.arguments import structure
 

@@ -209,7 +209,31 @@ def test_long_lists_are_no_bombs() -> None:
 def test_words_have_nothing_invisible() -> None:
     # A right-to-left override, a zero-width space, a tag character, an escape; and far too long.
     hidden = "a\u202eb\u200bc\U000e0041d\x1b[1m" + "x" * 5_000
-    schema = {"properties": {"a": {"description": hidden, "title": "t\u2066", "enum": ["\u202e"]}}}
+    schema = {"properties": {"a": {"description": hidden, "title": "t\u2066", "enum": ["e"]}}}
     part = parse_foreign_schema(json.dumps(schema)).root["properties"]
     assert isinstance(part, dict)
-    assert part["a"] == {"description": "abcd[1m" + "x" * 1_992 + "…", "title": "t", "enum": ["\u202e"]}
+    assert part["a"] == {"description": "abcd[1m" + "x" * 1_992 + "…", "title": "t", "enum": ["e"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {"a\u202e": {}}},
+        {"properties": {"a": {"enum": ["x", "y\U000e0041"]}}},
+        {"properties": {"a": {"const": {"b": ["\x1b[2J"]}}}},
+        {"required": ["a\u200b"]},
+        {"$defs": {"\u2066": {}}},
+        {"dependentRequired": {"a": ["\ufeff"]}},
+    ],
+)
+def test_names_and_values_hide_nothing(schema: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="characters that can't be seen"):
+        parse_foreign_schema(json.dumps(schema))
+    parse_foreign_schema(json.dumps(schema), of_result=True)
+
+
+def test_what_may_be_left_out_hides_nothing() -> None:
+    hides = {"default": "\u202e", "examples": [{"x": "\x00"}], "format": "\U000e0041", "pattern": "\u200b"}
+    useful = {"enum": ["\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\U0001f469\u200d\U0001f4bb", "a\nb"]}
+    part = parse_foreign_schema(json.dumps({"properties": {"a": hides | useful}})).root["properties"]
+    assert part == {"a": useful}

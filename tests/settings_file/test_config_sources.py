@@ -401,3 +401,9 @@ def test_project_names_models_of_its_own_only(name: str, is_kept: bool) -> None:
     assert [key.reason for key in ignored] == (
         [] if is_kept else ["a project's file can give a name of its own to a model, but not change one"]
     )
+
+
+def test_name_with_a_line_break_begins_no_line() -> None:
+    key = ("mcp", "servers", 'a\nNext: rm "x"\x1b[2J\u2028')
+    assert format_key(key) == 'mcp.servers."a\\u000ANext: rm \\"x\\"\\u001B[2J\\u2028"'
+    assert parse_key(format_key(key)) == key

@@ -83,6 +83,8 @@ def test_mistake_in_a_shared_file_costs_its_entry(tmp_path: Path) -> None:
             "bad": {"command": 5},
             "sse": {"type": "sse", "url": "https://x.example"},
             "good": {"command": "x"},
+            "My Server": {"command": "x"},
+            "a\x1b]0;b\x07": {"command": "x"},
         }
     }
     loaded = load(tmp_path, shared=json.dumps(shared))
@@ -90,6 +92,7 @@ def test_mistake_in_a_shared_file_costs_its_entry(tmp_path: Path) -> None:
     lines = "\n".join(report_ignored(list(loaded.ignored)))
     assert "mcp.servers.bad" in lines
     assert "stdio and http are supported" in lines
+    assert lines.count("the name of an MCP server has at most 64 letters") == 2
     loaded = load(tmp_path, shared="{")
     assert dict(loaded.config().mcp.servers) == {}
     assert "it is not JSON" in "\n".join(report_ignored(list(loaded.ignored)))
