@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from benchmarks import (
+    acp,
     boxes,
     cancelled_runs,
     cancelling,
@@ -64,6 +65,7 @@ FIGURES: tuple[Figure, ...] = (
     context.FIGURE,
     control.FIGURE,
     chat.FIGURE,
+    acp.FIGURE,
 )
 SHOWN = 40
 

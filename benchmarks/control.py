@@ -39,6 +39,20 @@ def run_turn(server: Served, session: str, stream: Stream) -> tuple[float, dict[
 # -- one client -------------------------------------------------------------------------
 
 
+def one_client_seconds(stream: Stream, rounds: int) -> list[float]:
+    """Return the CPU seconds of a server that streams to one client, in each round after the first."""
+    taken: list[float] = []
+    with new_server() as server:
+        for _ in range(rounds + 1):
+            session = server.session()
+            with server.clients("follow", sessions=[session]) as client:
+                cpu = server.cpu
+                server.prompt(session, stream)
+                client.read()
+                taken.append(server.cpu - cpu)
+    return taken[1:]
+
+
 def one_client_rows() -> list[Row]:
     """100,000 deltas to one client, versus a cursor in the same process."""
     stream, rounds = Stream(deltas=100_000), 3

@@ -323,8 +323,7 @@ class EditorAgent:
     async def _load(self, params: OpenSession, _: RpcId) -> Json:
         session = await self._open(params)
         # Before the answer, as the protocol wants it.
-        session.replay()
-        await self._connection.has_room()
+        await session.replay()
         return await self._opened(session, params.additional_directories)
 
     async def _resume(self, params: OpenSession, _: RpcId) -> Json:

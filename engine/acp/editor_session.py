@@ -47,6 +47,7 @@ from engine.session.session import Session, live_session
 # Pieces of text that come within this time are sent together.
 _MERGE_SECONDS: Final = 0.02
 _BATCH: Final = 512
+_REPLAYED: Final = 50
 # What an editor with a running prompt shows with it; without one, it comes with the next.
 _UNPROMPTED: Final = frozenset({"session_info_update", "notice"})
 
@@ -228,12 +229,19 @@ class EditorSession:
     def _profile(self) -> str:
         return self.session.state.profile or live_session(self.session).config.profile or self._defaults.profile
 
-    def replay(self) -> None:
-        """Send the conversation so far. Raises `Refusal` while a prompt adds to it."""
+    async def replay(self) -> None:
+        """Send the conversation so far. Always a checkpoint; if cancelled, a part of it is sent.
+
+        Raises `Refusal` while a prompt adds to it.
+        """
         if self._prompt is not None:
             raise Refusal("request", "a prompt is running in this session: load it when that has ended")
-        for update in replay(self.session.state):
+        for number, update in enumerate(replay(self.session.state)):
             self._send(update)
+            # A long one takes a while: the first goes out at once, and other sessions go on.
+            if number % _REPLAYED == 0:
+                await self._connection.has_room()
+        await self._connection.has_room()
 
     def announce(self, commands: list[Json]) -> None:
         """Send what the editor shows of a session that was just opened."""

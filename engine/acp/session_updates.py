@@ -7,7 +7,7 @@ conversation. Their questions are asked as those of the turn are.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, cast
 
 import attrs
@@ -242,52 +242,46 @@ def _is_output(update: Update) -> bool:
     return update.keys() == {"sessionUpdate", "toolCallId", "content"}
 
 
-def replay(state: SessionState) -> list[Update]:
-    """Return the updates that show a stored conversation: messages, calls as they ended, the plan."""
-    updates: list[Update] = []
+def replay(state: SessionState) -> Iterator[Update]:
+    """Yield the updates that show a stored conversation: messages, calls as they ended, the plan."""
     calls: dict[CallId, tuple[str, str]] = {}
     for message in state.transcript:
         match message:
             case UserMessage() if message.origin in {"user", "steer", "queue"} and message.text:
-                updates.append(chunk("user_message_chunk", message.text, message.id))
+                yield chunk("user_message_chunk", message.text, message.id)
             case AssistantMessage():
-                updates += _replayed_texts(message)
+                yield from _replayed_texts(message)
                 calls |= {call.call_id: (call.tool, call.arguments) for call in message.calls}
             case ResultsMessage():
-                updates += _replayed_results(message, calls, state.context.cwd)
+                yield from _replayed_results(message, calls, state.context.cwd)
             case _:
                 pass
     todos = dict(state.context.values).get(_TODOS)
-    return updates if todos is None else [*updates, plan(todos)]
+    if todos is not None:
+        yield plan(todos)
 
 
-def _replayed_texts(message: AssistantMessage) -> list[Update]:
-    updates: list[Update] = []
+def _replayed_texts(message: AssistantMessage) -> Iterator[Update]:
     for part in message.parts:
         match part:
             case TextPart() if part.text:
-                updates.append(chunk("agent_message_chunk", part.text, message.id))
+                yield chunk("agent_message_chunk", part.text, message.id)
             case ReasoningPart() if part.text:
-                updates.append(chunk("agent_thought_chunk", part.text, message.id))
+                yield chunk("agent_thought_chunk", part.text, message.id)
             case _:
                 pass
-    return updates
 
 
-def _replayed_results(message: ResultsMessage, calls: Mapping[CallId, tuple[str, str]], cwd: str) -> list[Update]:
-    updates: list[Update] = []
+def _replayed_results(message: ResultsMessage, calls: Mapping[CallId, tuple[str, str]], cwd: str) -> Iterator[Update]:
     for result in message.results:
         tool, arguments = calls.get(result.call_id, (result.tool, ""))
         call = _Call(tool, "", arguments)
-        updates.append(
-            {
-                **_announced(result.call_id, call, "pending"),
-                "rawInput": raw_input(arguments),
-                "locations": locations_of(arguments, cwd),
-                **settled_update(tool, result.settlement, cwd),
-            }
-        )
-    return updates
+        yield {
+            **_announced(result.call_id, call, "pending"),
+            "rawInput": raw_input(arguments),
+            "locations": locations_of(arguments, cwd),
+            **settled_update(tool, result.settlement, cwd),
+        }
 
 
 def _announced(call_id: CallId, call: _Call, status: str) -> Update:

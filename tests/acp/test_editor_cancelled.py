@@ -38,10 +38,11 @@ SAVED, HELD, EDITED = "two\n", "half\ntwo\n", "half\nTWO\n"
 
 
 async def drive(editor: Editor, folder: Path) -> None:
-    """A turn with a question, and the end of the input in the middle of a second one."""
+    """A turn with a question, its replay, and the end of the input in the middle of a second one."""
     await editor.initialize(fs={"readTextFile": True, "writeTextFile": True})
     session_id: str = (await editor.result("session/new", cwd=str(folder), mcpServers=[]))["sessionId"]
     await editor.answer(await editor.prompt(session_id))
+    await editor.result("session/load", sessionId=session_id, cwd=str(folder), mcpServers=[])
     await editor.prompt(session_id)
     await editor.stream.send_stream.aclose()  # type: ignore[attr-defined]
 
