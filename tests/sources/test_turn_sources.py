@@ -8,8 +8,8 @@ import attrs
 import trio
 
 from engine.core.events import CallSettled
-from engine.testing.cancel import cancel_everywhere
 from engine.testing.cancel_points import WAYS
+from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fake_source import FakeSource
 from engine.testing.harness import Scenario
 from engine.testing.script import call, done
