@@ -53,6 +53,19 @@ async def test_rule_allows_a_plugins_tool(world: World) -> None:
         assert await run(await world.session(eng)) == (["Hello, Ada!"], [], [])
 
 
+async def test_deny_holds_however_the_tool_is_called(world: World) -> None:
+    world.own("greet.py", code())
+    hidden = calls("tool_use", name="greet_hello", arguments={"name": "Ada"})
+    model = ScriptedProvider([calls("greet_hello", name="Ada"), hidden, DONE])
+    async with world.opened(model, world.source(), "deny plugin:greet/* *", profile="full") as eng:
+        results, asked, _ = await run(await world.session(eng))
+    assert asked == []
+    assert [result.startswith("Denied by the rule 'deny plugin:greet/* *'") for result in results] == [True, True], (
+        results
+    )
+    assert "greet_hello" not in names(model, 0)
+
+
 async def test_invalid_arguments_are_explained(world: World) -> None:
     world.own("greet.py", code())
     model = ScriptedProvider([calls("greet_hello", nme="Ada"), DONE])
