@@ -173,14 +173,15 @@ class LanguageServers:
             conversation.close(changed)
             return await conversation.check(read.path, read.text, read.stamp)
         except ServerFailed as error:
-            if running.conversation.is_over:
-                # Its task notes the reason a moment later.
-                await running.ended.wait()
-                raise ServerFailed(f"the server has ended: {running.reason}") from error
-            raise
+            if not running.conversation.is_over:
+                raise
+            failure = error
         finally:
             managed.checks -= 1
             managed.last_used = trio.current_time()
+        # Its task notes the reason a moment later.
+        await running.ended.wait()
+        raise ServerFailed(f"the server has ended: {running.reason}") from failure
 
     # -- their lives -------------------------------------------------------------------------------
 

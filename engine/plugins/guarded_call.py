@@ -56,7 +56,7 @@ class _Work(Generic[T]):
     def __call__(self) -> None:
         try:
             self.value = self.function()
-        except BaseException as error:  # noqa: BLE001  # also SystemExit: a plugin must not end the program
+        except BaseException as error:  # noqa: ASYNC103, BLE001  # in a thread; also SystemExit, which must not end the program
             self.problem = f"{_text(error)}{_at(_place(error, self.files))}"
 
 
