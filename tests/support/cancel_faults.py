@@ -309,7 +309,7 @@ FAULTS: dict[str, Fault] = {
         says="has not ended 10 virtual seconds after the cancel",
     ),
     "a thread is left": Fault(
-        reason="an abandoned thread goes on waiting for what nobody sends",
+        reason="an abandoned thread waits for what is never sent",
         source=plain(leaves_a_thread),
         says="still runs",
         options={**SCOPE, "only": "scope@3"},

@@ -7,9 +7,12 @@ import threading
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TextIO
 
 import attrs
+
+_KIT = str(Path(__file__).parent)
 
 
 @attrs.define(eq=False)
@@ -40,7 +43,9 @@ class Complaints:
                 line: str | None = None,
             ) -> None:
                 if issubclass(category, (ResourceWarning, RuntimeWarning)):
-                    self._texts.append(f"{category.__name__}: {message} ({filename}:{lineno})")
+                    # What the collector complains about has no line of its own.
+                    where = "" if filename.startswith(_KIT) else f" ({filename}:{lineno})"
+                    self._texts.append(f"{category.__name__}: {message}{where}")
                 else:
                     show(message, category, filename, lineno, file, line)
 

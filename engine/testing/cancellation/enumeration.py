@@ -16,6 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import attrs
 
+from engine.testing.cancellation.failure_report import CancelFailure
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.points import PointCounter
 
@@ -27,7 +28,7 @@ class PromiseBroken(AssertionError):
         failure: the report as a value, if a function was cancelled.
     """
 
-    failure: object = None
+    failure: CancelFailure | None = None
 
 
 class NotRepeatable(AssertionError):

@@ -74,6 +74,9 @@ class MarkedTest(RunSubject):
     _run: FunctionRun | None = attrs.field(default=None, init=False)
     _run_seed: int = attrs.field(default=0, init=False)
     _is_set_up: bool = attrs.field(default=True, init=False)
+    _stash: dict[pytest.StashKey[object], object] = attrs.field(
+        factory=dict["pytest.StashKey[object]", object], init=False
+    )
 
     @classmethod
     def of(cls, item: pytest.Function, marker: pytest.Mark) -> MarkedTest:
@@ -181,6 +184,10 @@ class MarkedTest(RunSubject):
 
     def _tear_down(self) -> None:
         self._is_set_up = False
+        # `tmp_path` removes at its teardown what pytest has noted about the test once: note it again.
+        storage = self.item.stash._storage
+        self._stash.update({key: value for key, value in storage.items() if key not in self._stash})
+        storage.update(self._stash)
         try:
             # Everything but the module and the class of the test.
             self.item.session._setupstate.teardown_exact(self.item.parent)  # type: ignore[arg-type]  # it needs a chain

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import linecache
+import os
 from pathlib import Path
 
 import attrs
 import trio
 
 # Lines of Trio, of `contextlib` and of this kit are never the place that a reader looks for.
-_TRIO = str(Path(trio.__file__).parent)
-_KIT = str(Path(__file__).parent)
+_TRIO = f"{Path(trio.__file__).parent}{os.sep}"
+_CORE = f"{_TRIO}_core{os.sep}"
+_KIT = f"{Path(__file__).parent}{os.sep}"
 HIDDEN = (_TRIO, _KIT, contextlib.__file__)
 
 
@@ -31,8 +33,9 @@ class Place:
 
     @property
     def short(self) -> str:
-        """The file, below the working directory if it is there, and the line."""
-        path = Path(self.path)
+        """The file, below the working directory or the installed packages if it is there, and the line."""
+        _, installed, inside = self.path.rpartition(f"site-packages{os.sep}")
+        path = Path(inside if installed else self.path)
         with contextlib.suppress(ValueError):
             path = path.relative_to(Path.cwd())
         return f"{path}:{self.line}"
@@ -49,9 +52,8 @@ NOWHERE = Place("?", 0, "?")
 def waiting_place(task: trio.lowlevel.Task) -> Place:
     """Return the line at which *task* waits: the innermost one that is not Trio's."""
     frames = [(frame.f_code, line) for frame, line in task.iter_await_frames()]
-    for code, line in reversed(frames):
-        if not code.co_filename.startswith(HIDDEN):
-            return Place(code.co_filename, line, code.co_name)
-    # A task that runs nothing but a function of Trio, or has not started.
-    first = frames[0][0] if frames else None
-    return Place(first.co_filename, first.co_firstlineno, first.co_name) if first is not None else NOWHERE
+    for hidden in (HIDDEN, (_CORE,)):
+        for code, line in reversed(frames):
+            if not code.co_filename.startswith(hidden):
+                return Place(code.co_filename, line, code.co_name)
+    return NOWHERE

@@ -48,7 +48,7 @@ async def stops_at_random() -> None:
 
 
 def failure_of(error: PromiseBroken) -> CancelFailure:
-    assert isinstance(error.failure, CancelFailure)
+    assert error.failure is not None
     return error.failure
 
 
