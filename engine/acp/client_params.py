@@ -10,7 +10,7 @@ import attrs
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, override
 
-from engine.control.protocol.wire_converter import read_with
+from engine.control.protocol.wire_converter import BadParams, read_with
 from engine.core.schema import Json
 from engine.journal.json_converter import make_converter
 
@@ -214,4 +214,7 @@ _CONVERTER: Final = _make_converter()
 
 def read_client_params(value: Json, kind: type[T]) -> T:
     """Return the params of a request or a notification. Raises `BadParams`."""
-    return read_with(_CONVERTER, {} if value is None else value, kind)
+    try:
+        return read_with(_CONVERTER, {} if value is None else value, kind)
+    except BadParams as error:
+        raise BadParams(_protocol_name(error.path), error.problem, error.nearest) from error

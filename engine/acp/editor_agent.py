@@ -29,7 +29,7 @@ from engine.acp.editor_connection import CANCEL, EditorConnection
 from engine.acp.editor_host import EditorHost
 from engine.acp.editor_servers import server_sources
 from engine.acp.editor_session import EditorDefaults, EditorSession
-from engine.acp.editor_values import check_folders, editor_error, listed_session
+from engine.acp.editor_values import LOGIN, check_folders, editor_error, listed_session, login_method
 from engine.acp.prompt_content import PromptContent, read_content
 from engine.acp.session_options import MODE
 from engine.acp.stop_reasons import CANCELLED
@@ -66,9 +66,9 @@ P = TypeVar("P", bound=ClientParams)
 PROTOCOL: Final = 1
 _CANCELLED: Final = -32800
 _PAGE: Final = 50
-# After the editor has gone: for the answers to its requests, and for what is being saved.
+# After the editor has gone: for the requests that it has left, then for its turns to end and for the answers.
+_LAST_REQUESTS_SECONDS: Final = 30.0
 _LAST_SECONDS: Final = 5.0
-_LOGIN: Final = "engine-auth-add"
 _PROMPT: Final = "session/prompt"
 
 
@@ -122,9 +122,13 @@ class EditorAgent:
         }
         self._nursery: trio.Nursery | None = None
         self._reading = trio.CancelScope()
+        # Set once every request has been run.
+        self._has_run_all = trio.Event()
 
     def leave(self) -> None:
-        """Go on as if the editor had gone. Not a checkpoint."""
+        """Run no further request, and go on as if the editor had gone. Not a checkpoint."""
+        for each in self._unanswered.values():
+            each.scope.cancel(reason="the agent was asked to end")
         self._reading.cancel(reason="the agent was asked to end")
 
     def is_ours(self, mark: str) -> bool:
@@ -139,14 +143,24 @@ class EditorAgent:
             nursery.start_soon(self._work)
             with self._reading:
                 await self._connection.receive(self._take)
+            self._cancel_prompts()
+            # An editor may close its end right after its last request, and read on.
+            self._requests.close()
+            with trio.move_on_after(_LAST_REQUESTS_SECONDS):
+                await self._has_run_all.wait()
             with trio.move_on_after(_LAST_SECONDS):
-                for session in list(self._sessions.values()):
-                    session.cancel()
                 for session in list(self._sessions.values()):
                     await session.idle()
                 await self._connection.is_flushed()
             self._connection.close()
             nursery.cancel_scope.cancel(reason="the editor has gone")
+
+    def _cancel_prompts(self) -> None:
+        for session in self._sessions.values():
+            session.cancel()
+        for each in self._unanswered.values():
+            if each.request.method == _PROMPT:
+                each.scope.cancel(reason="the editor has gone")
 
     # -- messages ------------------------------------------------------------------------------------
 
@@ -193,6 +207,7 @@ class EditorAgent:
             if waiting.scope.cancelled_caught:
                 self._answer_cancelled(request)
             del self._unanswered[request.id]
+        self._has_run_all.set()
 
     def _answer_cancelled(self, request: RpcRequest) -> None:
         if request.method == _PROMPT:
@@ -243,24 +258,13 @@ class EditorAgent:
                     "additionalDirectories": {},
                 },
             },
-            "authMethods": [self._login_method(self._capabilities)],
+            "authMethods": [login_method(self._capabilities)],
             "agentInfo": {"name": "engine", "title": "engine", "version": __version__},
         }
 
-    def _login_method(self, capabilities: ClientCapabilities) -> dict[str, Json]:
-        method: dict[str, Json] = {
-            "id": _LOGIN,
-            "name": "Add a provider's key",
-            "description": "Run `engine auth add` in a terminal, or set a variable such as ANTHROPIC_API_KEY.",
-        }
-        if capabilities.has_terminal_login:
-            method["type"] = "terminal"
-            method["args"] = ["auth", "add"]
-        return method
-
     async def _authenticate(self, params: Authenticate, _: RpcId) -> Json:
-        if params.method_id != _LOGIN:
-            raise BadParams("methodId", f"expected {_LOGIN}")
+        if params.method_id != LOGIN:
+            raise BadParams("methodId", f"expected {LOGIN}")
         await self._open_engine()
         return {}
 
@@ -379,7 +383,10 @@ class EditorAgent:
     async def _list(self, params: ListSessions, _: RpcId) -> Json:
         await self._open_engine()
         query = SessionListParams(cwd=params.cwd, limit=_PAGE, before=params.cursor)
-        page = cast("SessionListResult", await self._call("session.list", query))
+        try:
+            page = cast("SessionListResult", await self._call("session.list", query))
+        except SessionNotFound as error:
+            raise BadParams("cursor", "there is no such page") from error
         listed: dict[str, Json] = {"sessions": [listed_session(row) for row in page.rows]}
         return listed if page.next is None else listed | {"nextCursor": page.next}
 

@@ -125,6 +125,37 @@ def test_editor_in_javascript_drives_a_conversation(env: Mapping[str, str], tmp_
     assert len(checked_lines(record)) > 30
 
 
+def test_requests_before_the_end_are_answered(env: Mapping[str, str], tmp_path: Path) -> None:
+    def line(**message: Any) -> str:
+        return json.dumps({"jsonrpc": "2.0", **message}) + "\n"
+
+    params = {"cwd": str(tmp_path), "mcpServers": []}
+    prompt = {"sessionId": "ses_no", "prompt": [{"type": "text", "text": "hello"}]}
+    text = "".join(
+        [
+            "no JSON\n",
+            line(id=1, method="initialize", params={"protocolVersion": 1}),
+            line(id=2, method="session/new", params=params),
+            line(id=3, method="session/prompt", params=prompt),
+            line(id=4, method="session/list", params={"cursor": "garbage"}),
+            line(id=5, method="session/new", params={"mcpServers": []}),
+            '{"jsonrpc": "2.0", "id": 6, "meth',
+        ]
+    )
+    ended = subprocess.run(
+        AGENT, cwd=tmp_path, env=env, input=text, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    answers = {m["id"]: m for m in map(json.loads, ended.stdout.splitlines()) if "method" not in m}
+    assert answers.keys() == {None, 1, 2, 3, 4, 5}
+    assert answers[None]["error"]["code"] == -32700
+    assert answers[2]["result"]["sessionId"]
+    # By then, the input has ended or not.
+    assert answers[3].get("result", {}).get("stopReason") == "cancelled" or answers[3]["error"]["code"] == -32002
+    assert answers[4]["error"] == {"code": -32602, "message": "cursor: there is no such page"}
+    assert answers[5]["error"]["message"] == "cwd: the field is missing"
+
+
 def test_closed_input_ends_a_command(env: Mapping[str, str], tmp_path: Path) -> None:
     mark = token()
     with agent(env, tmp_path) as editor:
