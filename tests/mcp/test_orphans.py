@@ -24,6 +24,8 @@ from tests.mcp.serving import LIAR
 pytestmark = [
     pytest.mark.os,
     pytest.mark.slow,
+    # In full, fifty engines with their servers start on a machine that may have other work.
+    pytest.mark.timeout(1_200),
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc"),
 ]
 
@@ -40,14 +42,15 @@ class Started:
     process: subprocess.Popen[bytes]
     terminal: int | None = None
 
-    @property
-    def servers(self) -> list[ProcessId]:
-        mine = f".{self.process.pid}."
-        return find_marked(lambda mark: mark.startswith("mcp.s") and mine in mark)
-
     def close_terminal(self) -> None:
         assert self.terminal is not None
         os.close(self.terminal)
+
+
+def servers_of(*engines: Started) -> list[ProcessId]:
+    """Return the servers of engines, which may have ended."""
+    pids = {str(each.process.pid) for each in engines}
+    return find_marked(lambda mark: mark.startswith("mcp.s") and mark.split(".")[2] in pids)
 
 
 @contextmanager
@@ -65,8 +68,8 @@ def engines(folder: Path, count: int, *, terminal: bool) -> Iterator[list[Starte
             for stream in (each.process.stdin, each.process.stdout):
                 if stream is not None:
                     stream.close()
-            for left in each.servers:
-                os.kill(left.pid, signal.SIGKILL)
+        for left in servers_of(*started):
+            os.kill(left.pid, signal.SIGKILL)
 
 
 def _start(env: Mapping[str, str], folder: Path, *, terminal: bool) -> Started:
@@ -105,8 +108,8 @@ def wait_until(holds: Callable[[], bool]) -> None:
     """Wait for what comes with certainty."""
     begin = time.monotonic()
     while not holds():
-        assert time.monotonic() - begin < 60
-        time.sleep(0.02)
+        assert time.monotonic() - begin < 200
+        time.sleep(0.05)
 
 
 def none_left(processes: Sequence[ProcessId]) -> Callable[[], bool]:
@@ -123,23 +126,23 @@ def test_no_server_outlives_its_engine(tmp_path: Path, how: str, is_full: bool) 
             if how == "start":
                 # Somewhere between its first line and its last server.
                 for number, each in enumerate(started):
-                    wait_until(lambda each=each, number=number: len(each.servers) >= number % SERVERS)  # type: ignore[misc]
+                    wait_until(lambda each=each, number=number: len(servers_of(each)) >= number % SERVERS)  # type: ignore[misc]
             else:
-                wait_until(lambda: all(len(each.servers) == SERVERS for each in started))
-            ours = [server for each in started for server in each.servers]
+                wait_until(lambda: len(servers_of(*started)) == SERVERS * len(started))
+            ours = servers_of(*started)
             for each in started:
                 if how == "terminal":
                     each.close_terminal()
                 else:
                     each.process.send_signal(signal.SIGKILL if how == "KILL" else signal.SIGTERM)
             for each in started:
-                each.process.wait(timeout=60)
+                each.process.wait(timeout=200)
             if how == "KILL":
                 # Nobody is left to end them but the next engine.
                 with engines(tmp_path, 1, terminal=False) as (later,):
                     wait_until(none_left(ours))
                     later.process.terminate()
-                    later.process.wait(timeout=60)
+                    later.process.wait(timeout=200)
             else:
                 wait_until(none_left(ours))
-                assert [each.servers for each in started] == [[]] * count
+                assert servers_of(*started) == []
