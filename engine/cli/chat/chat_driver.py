@@ -300,7 +300,7 @@ class ChatDriver(ABC):
             self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
         if result.lines or result.diff:
-            self.print_lines(self._machine.view.command_lines(effect.name, effect.argument))
+            self.print_lines(self._machine.view.command_lines(effect.name))
         self._take_result(result, nursery)
 
     async def _attach(self, effect: do.AttachFile | do.AttachClipboard) -> None:

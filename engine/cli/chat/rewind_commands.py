@@ -10,6 +10,7 @@ import attrs
 
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
+from engine.cli.task.file_blocks import without_file_blocks
 from engine.cli.terminal.terminal_text import escape_on_one_line, one_line
 from engine.core.errors import ConfigError, NothingToUndo, SnapshotError
 from engine.session.rewind import RewindPoint, RewindPreview, RewindScope, Rewound
@@ -108,7 +109,7 @@ class RewindCommands:
         else:
             # An Enter too many chooses the first one, which must not overwrite anything.
             items = [talk, summary, both, files]
-        title = f"Before: {one_line(point.prompt, _MAX_PROMPT)}"
+        title = f"Before: {one_line(without_file_blocks(point.prompt), _MAX_PROMPT)}"
         return CommandResult(diff=diff, lines=tuple(lines), picker=PickerRequest("rewind", title, tuple(items)))
 
     async def undo(self, argument: str) -> CommandResult:
@@ -146,7 +147,7 @@ def _items(points: Sequence[RewindPoint]) -> list[PickerItem]:
 
 def _label(point: RewindPoint) -> str:
     when = time.strftime("%d %b %H:%M", time.localtime(point.time))
-    return f"{one_line(point.prompt, _MAX_PROMPT)}  ({_files(point)})  {when}"
+    return f"{one_line(without_file_blocks(point.prompt), _MAX_PROMPT)}  ({_files(point)})  {when}"
 
 
 def _files(point: RewindPoint) -> str:
@@ -168,7 +169,11 @@ def _point(points: Sequence[RewindPoint], name: str) -> RewindPoint:
 
 def _result(scope: RewindScope, rewound: Rewound) -> CommandResult:
     turns = f"{len(rewound.turns)} turns" if len(rewound.turns) > 1 else "the turn"
-    where = "The prompt is in the composer; /redo takes that back." if rewound.prompt else "/redo takes that back."
+    where = (
+        "The prompt is in the composer; /redo, without that prompt, takes it back."
+        if rewound.prompt
+        else "/redo takes that back."
+    )
     heads = {
         "both": f"Undone: {turns}. {where}",
         "conversation": f"Undone: the messages of {turns}. {where}",

@@ -21,7 +21,7 @@ from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
-from engine.core.errors import ConfigError
+from engine.core.errors import ConfigError, UnknownModel
 from engine.core.events import CompactionEnded, Durable, StepEnded, StepStarted, TurnEnded
 from engine.core.llm_types import Effort
 from engine.core.messages import Usage
@@ -92,7 +92,14 @@ class SessionCommands(StateCommands):
 
     async def use_model(self, name: str) -> None:
         """Use another model from now on. A checkpoint. Raises `EngineError`."""
-        await self._session.switch_model(name)
+        # Imported here, as above; it reads files.
+        from engine.cli.flags.expand_model import expand_model
+
+        try:
+            model = await to_thread(expand_model, name, os.environ, self._config)
+        except UnknownModel as error:
+            raise UnknownModel(str(error).replace("Next: use --model ", "Next: /model ")) from error
+        await self._session.switch_model(model)
 
     async def use_profile(self, name: str) -> None:
         """Use another permission profile from now on. A checkpoint. Raises `EngineError`."""

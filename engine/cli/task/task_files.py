@@ -11,6 +11,7 @@ from typing import Final
 
 import attrs
 
+from engine.cli.task.file_blocks import file_block
 from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
@@ -180,7 +181,7 @@ def _text_block(name: str, text: str, first: int, last: int | None) -> str:
         body = (
             f"{body[:half]}\n[… about {left_out:,} lines are left out here; read the file for them …]\n{body[-half:]}"
         )
-    return f'<file path="{name}">\n{body}\n</file>'
+    return file_block(name, body)
 
 
 def _listing(name: str, path: Path) -> str:

@@ -96,3 +96,14 @@ def test_missing_key_has_the_words_of_a_run(engine: Start) -> None:
         "engine chat: No API key for Anthropic\nNext: export ANTHROPIC_API_KEY=KEY\n"
         "or: engine auth add anthropic\nor: engine chat --model local:FILE.gguf\n"
     )
+
+
+def test_part_of_a_models_name_is_enough(engine: Start) -> None:
+    with engine("chat", terminal=True) as chat:
+        chat.read_until("Ready")
+        chat.type("/model opus-5-5\r")
+        chat.read_until("· anthropic/claude-opus-5-5")
+        chat.type("/model sonet-5\r")
+        chat.read_until("Next: /model ")
+        chat.type("\x04")
+        assert chat.wait() == 0

@@ -124,7 +124,7 @@ async def test_rewind_and_redo_take_several_turns(where: Where, tmp_path: Path) 
     async with commander(where, tmp_path) as chat:
         result = await chat.run("rewind 2 both")
         assert result.lines == (
-            "Undone: 2 turns. The prompt is in the composer; /redo takes that back.",
+            "Undone: 2 turns. The prompt is in the composer; /redo, without that prompt, takes it back.",
             "Restored: a.txt",
         )
         assert (result.draft, chat.prompts, (chat.root / "a.txt").exists()) == ("first", [], False)

@@ -202,3 +202,9 @@ def test_key_of_a_command_that_is_not_here_says_so() -> None:
     chat.machine.commands = ()
     chat.press("ctrl+t")
     assert (chat.take(), chat.machine.notice) == ([], "/jobs does not work here")
+
+
+def test_advice_is_on_a_line_of_its_own() -> None:
+    chat = Chat()
+    effect = chat.machine.note("no theme is called x\nNext: /theme mono\x1b[2J")
+    assert effect == do.Print(("- no theme is called x", "  Next: /theme mono^[[2J"))

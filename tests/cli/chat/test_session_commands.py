@@ -109,7 +109,7 @@ def test_opened_session_says_what_happened() -> None:
         undone=(UndoneTurn(turn_id=TurnId("t"), keep=0, messages=()),),
     )
     assert what_happened(state) == [
-        "The last turn did not end by itself (aborted: the terminal is gone). Your next message continues.",
+        "The last turn did not end by itself (the terminal is gone). Your next message continues.",
         "1 message waits from then. Enter sends; /queue shows.",
         "1 turn is undone. /redo brings it back.",
     ]

@@ -140,6 +140,7 @@ def shell(engine: Start, tmp_path: Path) -> Shell:
     return Shell(command, tmp_path)
 
 
+@pytest.mark.timeout(1_200)  # a hundred programs, in `make full`
 def test_shell_works_after_every_end(shell: Shell, is_full: bool) -> None:
     dice = random.Random(8)
     ends = [dice.choice(ENDS) for _ in range(100)] if is_full else ["kill", "tstp"]

@@ -9,8 +9,9 @@ import attrs
 
 from engine.cli.chat.display.styles import Painter, wrap_note
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.task.file_blocks import without_file_blocks
 from engine.cli.terminal.colours import Palette
-from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, escape_on_one_line, one_line
+from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.diff_view import diff_lines
 from engine.cli.text.markdown_view import MarkdownView
 from engine.cli.text.styled_text import Style, clip_line
@@ -186,7 +187,7 @@ class TranscriptView:
     def message_lines(self, message: Message, most: int | None = None) -> list[str]:
         """Return the lines of a message of the transcript; of a long text, those of its last *most* lines."""
         if isinstance(message, UserMessage):
-            return self.prompt_lines(message.text) if _is_users(message) else []
+            return self.prompt_lines(without_file_blocks(message.text)) if _is_users(message) else []
         if not isinstance(message, AssistantMessage):
             return []
         lines: list[str] = []
@@ -216,10 +217,9 @@ class TranscriptView:
         marked = [f"> {first}", *(f"  {line}" for line in rest)]
         return ["", *(self.painter.text(line, Style.STRONG) for line in marked), ""]
 
-    def command_lines(self, name: str, argument: str) -> list[str]:
+    def command_lines(self, name: str) -> list[str]:
         """Return which command the next lines answer; nothing in lines, where the terminal shows what was typed."""
-        line = escape_on_one_line(f"/{name} {argument}".rstrip())
-        return [] if self.is_accessible else [self.painter.text(line, Style.DIM)]
+        return [] if self.is_accessible else [self.painter.text(f"/{name}", Style.DIM)]
 
     # -- parts -----------------------------------------------------------------------------------
 

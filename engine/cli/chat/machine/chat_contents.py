@@ -81,8 +81,10 @@ class ChatContents:
         return self.shell is not None and not self.shell.status
 
     def note(self, text: str) -> do.Effect:
-        """Return a remark to print."""
-        return do.Print(tuple(wrap_note(self.noted(text), self.view.width)))
+        """Return a remark to print; of several lines, one below the other."""
+        first, *rest = text.split("\n")
+        lines = [self.noted(first), *(f"  {escape_on_one_line(line)}" for line in rest)]
+        return do.Print(tuple(row for line in lines for row in wrap_note(line, self.view.width)))
 
     def noted(self, text: str) -> str:
         """Return a remark as a line."""

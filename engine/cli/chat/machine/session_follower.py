@@ -21,8 +21,10 @@ def what_happened(state: SessionState) -> list[str]:
     result = state.last_result
     if state.turn is None and result is not None and result.stop_reason != "completed":
         reason = result.stop_reason.replace("_", " ")
-        detail = f": {result.detail}" if result.detail else ""
-        lines.append(f"The last turn did not end by itself ({reason}{detail}). Your next message continues.")
+        # "aborted" says no more than its detail does.
+        detail = result.detail if result.stop_reason == "aborted" else ""
+        why = detail or ": ".join(filter(None, (reason, result.detail)))
+        lines.append(f"The last turn did not end by itself ({why}). Your next message continues.")
     waiting = sum(item.message.origin != "engine" for item in state.inbox)
     if state.turn is None and waiting:
         what = "1 message waits" if waiting == 1 else f"{waiting} messages wait"
