@@ -38,6 +38,7 @@ from benchmarks import (
     steps,
     storing,
     streaming,
+    tracing,
     validating,
 )
 from benchmarks.report import Figure, Row, table
@@ -46,6 +47,7 @@ FIGURES: tuple[Figure, ...] = (
     steps.FIGURE,
     deltas.FIGURE,
     streaming.FIGURE,
+    tracing.FIGURE,
     encoding.FIGURE,
     cancelling.FIGURE,
     sessions.FIGURE,

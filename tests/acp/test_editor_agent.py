@@ -18,9 +18,11 @@ from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.question import QUESTION
 from tests.support.editor import Editor, Host, Message, editor_of
+from tests.support.recorded_spans import RecordedSpans
 
 WRITE = call("write", {"path": "a.txt", "content": "one\n"}, id="c1")
 HELLO = [*text("Hello."), *done()]
+CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def scripted(*answers: Any) -> ScriptedProvider:
@@ -305,6 +307,21 @@ async def test_content_of_a_prompt_reaches_the_model(tmp_path: Path) -> None:
         assert "[a.py](file:///p/a.py)" in str(sent)
         assert "print()" in str(sent)
         assert "image/png" in str(sent)
+
+
+@pytest.mark.parametrize(
+    ("meta", "is_joined"), [({"traceparent": CALLER, "x": 1}, True), ({"traceparent": 7}, False), ("no object", False)]
+)
+async def test_prompt_joins_the_editors_trace(tmp_path: Path, meta: object, is_joined: bool) -> None:
+    spans = RecordedSpans()
+    async with editor_of(Host(scripted(HELLO), telemetry=spans.telemetry())) as editor:
+        session_id = await editor.new_session(tmp_path)
+        prompt = [{"type": "text", "text": "go"}]
+        await editor.answer(await editor.begin("session/prompt", sessionId=session_id, prompt=prompt, _meta=meta))
+    (turn,) = spans.named("invoke_agent")
+    assert (turn.parent is not None) == is_joined
+    if turn.parent is not None:
+        assert f"{turn.parent.span_id:016x}" in CALLER
 
 
 @pytest.mark.parametrize(

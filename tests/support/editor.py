@@ -22,7 +22,7 @@ from engine.acp.editor_connection import LIMITS, EditorConnection
 from engine.acp.editor_host import EditorCommand
 from engine.control.transport.line_transport import LineTransport
 from engine.core.protocols import Model
-from engine.session.engine_options import PermissionOptions
+from engine.session.engine_options import PermissionOptions, Ports
 from engine.tools.tool import Tool
 from tests.support.acp_schema import HAS_SCHEMA, check_by_schema
 
@@ -214,6 +214,7 @@ class Host:
     error: Exception | None = None
     settings: Settings = attrs.field(factory=Settings)
     store: str | None = None
+    telemetry: Telemetry | None = None
 
     def open_engine(self) -> Engine:
         if self.error is not None:
@@ -224,6 +225,7 @@ class Host:
             settings=self.settings,
             permissions=PermissionOptions(profile=self.profile),
             store=self.store,
+            ports=Ports(telemetry=self.telemetry),
         )
 
     def commands(self, cwd: str) -> Sequence[EditorCommand]:

@@ -74,7 +74,7 @@ def test_every_span_ends(way: str, is_full: bool, count_runs: CountRuns) -> None
         store_delay=0.05,
         telemetry=telemetry,  # type: ignore[arg-type]
     )
-    report = cancel_everywhere(scenario, ways=(way,), every=1 if is_full else 23)  # type: ignore[arg-type]
+    report = cancel_everywhere(scenario, ways=(way,), every=1 if is_full else 23)
     count_runs(report.runs)
     names = {span.name for span in made[0].ended}
     assert names >= {
