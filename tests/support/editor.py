@@ -22,6 +22,7 @@ from engine.acp.editor_connection import LIMITS, EditorConnection
 from engine.acp.editor_host import EditorCommand
 from engine.control.transport.line_transport import LineTransport
 from engine.core.protocols import Model
+from engine.journal.span_port import Telemetry
 from engine.session.engine_options import PermissionOptions, Ports
 from engine.tools.tool import Tool
 from tests.support.acp_schema import HAS_SCHEMA, check_by_schema
