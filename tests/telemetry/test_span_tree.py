@@ -14,6 +14,7 @@ import trio.testing
 
 import engine
 from engine.agents import AgentConfig
+from engine.core.hooks import PromptDecision, Prompted
 from engine.core.settings import RetryPolicy, Settings
 from engine.events import CallProgress, PermissionAsked
 from engine.mcp import McpConfig, McpServer, McpServers
@@ -198,6 +199,67 @@ async def test_denied_call_has_a_span_too() -> None:
         await (await eng.create_session()).run("Begin.")
     (work,) = spans.named("execute_tool change")
     assert (Facts(work).error, Facts(work).seconds) == ("denied", 0.0)
+
+
+async def test_wait_that_is_cancelled_ends_as_an_error() -> None:
+    spans = RecordedSpans()
+    model = scripted([*call("change", {"text": "c"}, id="1"), *done("calls")])
+    async with opened(spans, model, change, rules=("ask change *",)) as eng:
+        session = await eng.create_session()
+        async with session.prompt("Begin.") as turn:
+            async for event in turn:
+                if isinstance(event, PermissionAsked):
+                    turn.cancel()
+    (wait,), (work,) = spans.named("engine.permission_wait"), spans.named("execute_tool change")
+    assert (Facts(wait).error, Facts(wait)["engine.answer"]) == ("cancelled", "withdrawn")
+    assert (Facts(work).error, Facts(work).seconds) == ("not_executed", 0.0)
+    assert "engine.cancel.duration" in spans.metrics()
+
+
+async def test_flushes_are_within_their_turn() -> None:
+    spans = RecordedSpans()
+    async with opened(spans, scripted([*text("Yes."), *done()])) as eng:
+        await (await eng.create_session()).run("Begin.")
+    (turn,) = spans.named("invoke_agent")
+    ends = [span.end_time or 0 for span in spans.named("engine.store.flush")]
+    assert len(ends) == 2
+    assert max(ends) <= (turn.end_time or 0)
+    assert spans.ended[-1] is turn
+
+
+async def test_spans_of_others_are_below_ours() -> None:
+    spans = RecordedSpans()
+    tracer = spans.tracers.get_tracer("other")
+
+    def answer(request: ModelRequest) -> Answer:
+        with tracer.start_as_current_span("by the model"):
+            if len(request.transcript) > 1:
+                return [*text("Done."), *done()]
+            return [*call("look", {"text": "x"}, id="1"), *done("calls")]
+
+    @engine.tool(read_only=True)
+    async def look(args: Task, ctx: engine.ToolContext) -> str:
+        del args, ctx
+        with tracer.start_as_current_span("by the tool"):
+            await trio.lowlevel.checkpoint()
+        return "seen"
+
+    async def prompted(prompt: Prompted) -> PromptDecision | None:
+        del prompt
+        with tracer.start_as_current_span("by the hook"):
+            await trio.lowlevel.checkpoint()
+        return None
+
+    async with engine.open_engine(
+        model=ScriptedProvider([answer], repeat=True),
+        tools=[look],
+        hooks=engine.Hooks(user_prompt=(prompted,)),
+        ports=Ports(telemetry=spans.telemetry()),
+    ) as eng:
+        await (await eng.create_session()).run("Begin.")
+    chat: Tree = ("chat model", (("by the model", ()),))
+    tool: Tree = ("execute_tool look", (("by the tool", ()),))
+    assert spans.tree(without=FLUSHES) == ("invoke_agent", (("by the hook", ()), chat, chat, tool))
 
 
 async def test_turn_joins_its_callers_trace() -> None:
