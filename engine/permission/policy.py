@@ -32,7 +32,7 @@ from engine.core.permission_types import (
     Rule,
 )
 from engine.core.threads import to_thread
-from engine.files.real_path import followed
+from engine.files.real_path import followed, is_within
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.grants import Grant, GrantOrigin, Grants
 from engine.permission.project_root import find_project_root
@@ -41,6 +41,7 @@ from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import DEFAULT, defaults, require_liftable, require_profile
 from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
+from engine.permission.rules.run_later import is_configuration
 from engine.permission.rules.wildcard import Wildcard
 from engine.permission.verdict_adjustments import (
     OPAQUE,
@@ -87,6 +88,8 @@ class Policy:
             project only those that deny or ask. It blocks.
         file: stores the grants for projects; None: they end with the engine.
         now: the time, in seconds since the epoch.
+        own_places: files and folders with the user's configuration and decisions, absolute and real: leave to change them
+            is never kept.
     """
 
     profile: str = DEFAULT
@@ -98,6 +101,7 @@ class Policy:
     load_project_rules: Callable[[str, str], tuple[Rule, ...]] = load_project_rules
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
+    own_places: tuple[str, ...] = ()
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
     # By root session, where it is not `profile`.
@@ -289,7 +293,12 @@ class Policy:
 
     def _offers(self, query: PermissionQuery, missing: Sequence[Right], project: str) -> tuple[Offer, ...]:
         # An opaque script can be allowed only once: the same text may do something else the next time.
-        if any(right.permission == OPAQUE for right in missing):
+        # And the agent's own configuration starts programs: each change of it is looked at.
+        changes = not query.read_only
+        if any(
+            one.permission == OPAQUE or (changes and _is_configuration(one, project, self.own_places))
+            for one in missing
+        ):
             return ()
         return tuple(self._matching_offers(query, missing, project))
 
@@ -385,3 +394,12 @@ def _rights_of(verdicts: Iterable[RuleVerdict]) -> tuple[Right, ...]:
     """Return the rights that verdicts are about, each once."""
     rights = (verdict.right for verdict in verdicts if verdict.right is not None)
     return tuple(dict.fromkeys(Right(permission=right.permission, pattern=right.pattern) for right in rights))
+
+
+def _is_configuration(right: Right, project: str, places: Iterable[str]) -> bool:
+    """Return whether a right is about an agent's configuration, or about one of the *places*."""
+    # Where edits are allowed, only that it lies outside is asked about.
+    if right.permission not in {"edit", "outside"}:
+        return False
+    path = right.pattern if right.pattern.startswith("/") else f"{project}/{right.pattern}"
+    return is_configuration(right.pattern) or any(is_within(path, place) for place in places)

@@ -9,6 +9,7 @@ import attrs
 
 from engine.config.config import Config
 from engine.core.permission_types import Rule
+from engine.files.real_path import followed
 from engine.permission.grants import grant_file, trust
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.policy import Policy
@@ -78,6 +79,7 @@ def user_policy(
 
     policy = policy_of(config, profile=profile, rules=rules)
     policy.load_project_rules, policy.file = load_project_rules, files.grants
+    policy.own_places = tuple(followed(place) for place in (str(files.folder), config.source) if place)
     return policy
 
 

@@ -403,6 +403,32 @@ def test_opaque_scripts_are_asked_about_each_time() -> None:
     assert held.judge(call).verdict == "ask"
 
 
+@pytest.mark.parametrize("profile", ["ask", "auto-edit"])
+@pytest.mark.parametrize(
+    ("path", "offered"),
+    [
+        (".mcp.json", 0),
+        ("sub/.mcp.json", 0),
+        (".engine/config.toml", 0),
+        (".claude/settings.local.json", 0),
+        (f"{HOME}/.config/engine/config.toml", 0),
+        (f"{HOME}/.claude.json", 0),
+        ("/elsewhere/state/trust.json", 0),
+        ("/elsewhere/own.toml", 0),
+        (".git/hooks/pre-commit", 1),
+        ("/elsewhere/other.toml", 1),
+    ],
+)
+def test_leave_to_change_the_configuration_is_never_kept(profile: str, path: str, offered: int) -> None:
+    judge = policy(profile=profile)
+    judge.own_places = ("/elsewhere/state", "/elsewhere/own.toml")
+    alone = query(needed("edit", path))
+    both = query(needed("bash", f"cp x {path}"), needed("edit", path))
+    for call in (alone, both):
+        judgement = judge.judge(call)
+        assert (judgement.verdict, len(judgement.offers or ())) == ("ask", offered)
+
+
 @pytest.mark.parametrize(
     ("profile", "user", "verdict"),
     [

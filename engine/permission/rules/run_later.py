@@ -159,6 +159,17 @@ _SERVICES: Final = (
 # Patterns of paths: see `path_pattern`.
 RUN_LATER: Final = (*_VERSION_CONTROL, *_AGENTS, *_EDITORS, *_SHELLS, *_TOOLS, *_SERVICES)
 
+# Of those, what says which servers, hooks and programs an agent starts, and what it may do.
+_CONFIGURATION: Final = (
+    ".engine",
+    "{,.}mcp.json",
+    ".claude.json",
+    "**/.claude/settings{,.local}.json",
+    "**/.claude/hooks",
+    "**/.config/engine",
+    "**/.local/{share,state}/engine",
+)
+
 # Folders of installed packages: users do not open them, and what builds or tests the project runs their content anyway.
 INSTALLED: Final = frozenset({"node_modules", "site-packages", ".venv", "venv"})
 
@@ -166,6 +177,11 @@ INSTALLED: Final = frozenset({"node_modules", "site-packages", ".venv", "venv"})
 def runs_later(path: str) -> bool:
     """Return whether a path, relative to the project, is in the table, or lies in a folder that is; in doubt, True."""
     return any(pattern.may_match(path) for pattern in _patterns())
+
+
+def is_configuration(path: str) -> bool:
+    """Return whether a path, relative to the project or absolute, is an agent's configuration; in doubt, True."""
+    return any(pattern.may_match(path) for pattern in _configuration())
 
 
 def may_run_later(name: str) -> bool:
@@ -176,6 +192,11 @@ def may_run_later(name: str) -> bool:
 @cache
 def _patterns() -> tuple[PathPattern, ...]:
     return tuple(PathPattern(one, "/", "/") for one in RUN_LATER)
+
+
+@cache
+def _configuration() -> tuple[PathPattern, ...]:
+    return tuple(PathPattern(one, "/", "/") for one in _CONFIGURATION)
 
 
 @cache
