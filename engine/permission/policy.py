@@ -161,13 +161,8 @@ class Policy:
         self._unsaved = [grant for grant in self._unsaved if grant.id != name]
         if name in self._saved and self.file is not None:
             self._saved -= {name}
-            await to_thread(self._revoke_stored, name, abandon_on_cancel=False)
+            await to_thread(_revoke_stored, self.file, name, abandon_on_cancel=False)
         return True
-
-    def _revoke_stored(self, name: str) -> None:
-        assert self.file is not None
-        if any(grant.id == name for grant in self.file.load()):
-            self.file.revoke(name)
 
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return the verdict on a call. Quick, except in a folder that was not prepared."""
@@ -403,3 +398,8 @@ def _is_configuration(right: Right, project: str, places: Iterable[str]) -> bool
         return False
     path = right.pattern if right.pattern.startswith("/") else f"{project}/{right.pattern}"
     return is_configuration(right.pattern) or any(is_within(path, place) for place in places)
+
+
+def _revoke_stored(file: GrantFile, name: str) -> None:
+    if any(grant.id == name for grant in file.load()):
+        file.revoke(name)
