@@ -9,7 +9,7 @@ from pathlib import Path
 import attrs
 import trio
 
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
