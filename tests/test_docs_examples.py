@@ -3,9 +3,12 @@
 import os
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+
+from tests.cli.forked import fork_server, run_script
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted((REPOSITORY / "docs" / "examples").glob("*.py"))
@@ -31,17 +34,33 @@ def test_there_are_examples() -> None:
     assert EXAMPLES, "docs/examples is empty: the tutorial has nothing that is known to run"
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_runs(example: Path, tmp_path: Path) -> None:
-    result = subprocess.run(
+@pytest.fixture(scope="module")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Generator[str]:
+    with fork_server(tmp_path_factory.mktemp("forks"), "-W", "error") as path:
+        yield path
+
+
+def _run(example: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run it as a user does."""
+    return subprocess.run(
         [sys.executable, str(example)],
-        cwd=tmp_path,
-        env=_offline_environment(tmp_path),
+        cwd=folder,
+        env=_offline_environment(folder),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=60,
         check=False,
+    )
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_the_example_runs(example: Path, tmp_path: Path, forks: str, *, is_full: bool) -> None:
+    # By default in a forked process, which need not import the engine.
+    result = (
+        _run(example, tmp_path)
+        if is_full
+        else run_script(forks, example, cwd=tmp_path, env=_offline_environment(tmp_path))
     )
     assert result.returncode == 0, f"exit code {result.returncode}\n{result.stdout}\n{result.stderr}"
     printed = example.with_suffix(".out")

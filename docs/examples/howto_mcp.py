@@ -25,7 +25,7 @@ server.run("stdio")
 
 async def main() -> None:
     server = McpServer(command=(sys.executable, "-c", SERVER), origin="host")
-    source = McpServers(McpConfig(servers={"demo": server}, required=("demo",)))
+    source = McpServers(McpConfig(servers={"demo": server}, required=("demo",), required_wait=60.0))
     model = ScriptedProvider(
         [[*call("demo_add", {"a": 2, "b": 3}, id="1"), *done("calls")], [*text("It is 5."), *done()]]
     )

@@ -11,6 +11,7 @@ import fcntl
 import io
 import json
 import os
+import runpy
 import select
 import signal
 import socket
@@ -167,12 +168,21 @@ class Fork:
     """`engine ARGUMENTS` as a forked process, with what the tests use of `subprocess.Popen`."""
 
     def __init__(
-        self, path: str, arguments: Sequence[str], cwd: Path, env: Mapping[str, str], streams: tuple[int, int, int]
+        self,
+        path: str,
+        arguments: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        streams: tuple[int, int, int],
+        *,
+        script: Path | None = None,
     ) -> None:
         self.returncode: int | None = None
         self._connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection.connect(path)
         request = {"arguments": arguments, "cwd": str(cwd), "env": dict(env), "open": [0, 1, 2]}
+        if script is not None:
+            request["script"] = str(script)
         socket.send_fds(self._connection, [json.dumps(request).encode()], streams)
         self.pid = int(self._connection.recv(100))
 
@@ -195,6 +205,19 @@ class Fork:
             self.returncode = int(self._connection.recv(100))
             self._connection.close()
         return self.returncode
+
+
+def run_script(path: str, script: Path, *, cwd: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """Run a program in Python to its end as a forked process of the server at *path*."""
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err, Path(os.devnull).open("rb") as null:
+        fork = Fork(path, (), cwd, env, (null.fileno(), out.fileno(), err.fileno()), script=script)
+        try:
+            code = fork.wait(_SECONDS)
+        finally:
+            fork.kill()
+        out.seek(0)
+        err.seek(0)
+        return subprocess.CompletedProcess([str(script)], code, out.read().decode(), err.read().decode())
 
 
 class ForkedCommand(Command):
@@ -286,10 +309,7 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int], report: int) ->
         if terminal is not None:
             fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
         sys.stdin, sys.stdout, sys.stderr = (_stream(number, number in request["open"]) for number in range(3))
-        sys.argv = ["engine", *request["arguments"]]
-        from engine.cli.main import main
-
-        code = main()
+        code = _run_as_main(request["script"]) if "script" in request else _run_engine(request["arguments"])
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
@@ -298,6 +318,24 @@ def _run(request: Mapping[str, Any], descriptors: Sequence[int], report: int) ->
         traceback.print_exc()
     finally:
         os._exit(code)
+
+
+def _run_engine(arguments: Sequence[str]) -> int:
+    sys.argv = ["engine", *arguments]
+    from engine.cli.main import main
+
+    return main()
+
+
+def _run_as_main(script: str) -> int:
+    # As `python SCRIPT` does it.
+    sys.argv = [script]
+    sys.path.insert(0, str(Path(script).parent))
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 def _stream(number: int, is_open: bool) -> Any:
