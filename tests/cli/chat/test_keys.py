@@ -10,7 +10,7 @@ from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, TurnId
 from engine.core.messages import Settlement
-from tests.cli.chat.chat_machine import Chat
+from tests.cli.chat.chat_machine import Chat, new_machine
 from tests.cli.questions.questions import permission_asked
 
 
@@ -208,3 +208,16 @@ def test_advice_is_on_a_line_of_its_own() -> None:
     chat = Chat()
     effect = chat.machine.note("no theme is called x\nNext: /theme mono\x1b[2J")
     assert effect == do.Print(("- no theme is called x", "  Next: /theme mono^[[2J"))
+
+
+def test_accessible_chat_says_what_waits_after_a_cancel() -> None:
+    machine = new_machine(bind_keys({}), is_accessible=True)
+    turn = TurnId("turn_1")
+    machine.handle_event(ev.TurnStarted(turn_id=turn), 0.0)
+    for number in (1, 2):
+        machine.handle_line(f"text{number}", 0.0)
+    ended = ev.TurnEnded(turn_id=turn, result=ev.TurnResult(stop_reason="aborted"))
+    printed = [
+        line for effect in machine.handle_event(ended, 0.0) if isinstance(effect, do.Print) for line in effect.lines
+    ]
+    assert printed[-1] == "- 2 messages wait. An empty line sends; /queue shows."

@@ -269,7 +269,8 @@ class QuestionQueue:
             return choice_lines(view.choices(same=self._same(view)), is_numbered=True)
         if isinstance(request, ev.RecoveryAsked):
             return ["  1. Wait and retry", "  2. Stop", "  Another model: /answer NAME"]
-        return ["  Type a number, or /answer and a text."]
+        numbers = "a number, or " if isinstance(request, ev.QuestionAsked) and request.choices else ""
+        return [f"  Type {numbers}/answer and a text. Other lines are messages."]
 
     def _settle(self, event: ev.PermissionAnswered | ev.QuestionAnswered | ev.RecoveryAnswered) -> str:
         self._answering.discard(event.request_id)

@@ -68,6 +68,7 @@ class SessionFollower:
                 chat.is_cancelling = True
             case ev.TurnEnded():
                 chat.turn_id, chat.is_cancelling = None, False
+                return self._waiting_lines(event)
             case ev.InputPromoted():
                 delivered = chat.outbox.feed(event)
                 return [] if delivered is None else chat.view.prompt_lines(delivered.text)
@@ -77,6 +78,16 @@ class SessionFollower:
             case _:
                 pass
         return []
+
+    def _waiting_lines(self, event: ev.TurnEnded) -> list[str]:
+        """Return what says that messages still wait, where the list of them is not shown."""
+        chat = self._chat
+        count = len(chat.outbox.messages)
+        # After a turn that completed, they are sent by themselves.
+        if not chat.is_accessible or not count or event.result.stop_reason == "completed":
+            return []
+        what = "1 message waits" if count == 1 else f"{count} messages wait"
+        return [chat.noted(f"{what}. An empty line sends; /queue shows.")]
 
     def _queued_lines(self, event: ev.InputAdmitted | ev.InputEdited | ev.InputRemoved) -> list[str]:
         """Return what says that a message waits, where the list of them is not shown."""
