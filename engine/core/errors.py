@@ -344,7 +344,7 @@ class SessionElsewhere(SessionError):
         session_id: the session.
         host: the name of the machine on which that engine runs.
         pid: its process id there.
-        until: when its lease expires unless renewed, in seconds since the epoch.
+        until: when its lease expires unless renewed, in seconds since the epoch; 0: with its process, as nothing runs in it.
         url: the address of its control server, as far as a control server knows it.
     """
 
