@@ -16,6 +16,7 @@ from importlib.metadata import version
 from benchmarks import (
     acp,
     boxes,
+    cancelled_functions,
     cancelled_runs,
     cancelling,
     chat,
@@ -54,6 +55,7 @@ FIGURES: tuple[Figure, ...] = (
     parallel.FIGURE,
     importing.FIGURE,
     cancelled_runs.FIGURE,
+    cancelled_functions.FIGURE,
     validating.FIGURE,
     judging.FIGURE,
     scanning.FIGURE,

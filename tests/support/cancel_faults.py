@@ -47,8 +47,8 @@ async def swallows_for_ever() -> None:
     while True:
         try:
             await trio.sleep(0.1)
-        except BaseException:
-            continue
+        except BaseException:  # noqa: ASYNC103
+            continue  # noqa: ASYNC104
         break
 
 
@@ -75,7 +75,7 @@ def cleans_up_unshielded(_: Path) -> Generator[AsyncFunction]:
         try:
             await trio.sleep(0.1)
         finally:
-            await trio.sleep(0.1)  # as a stream does that sends
+            await trio.sleep(0.1)  # as a stream does that sends  # noqa: ASYNC102
             sent.append("goodbye")
 
     yield talk
@@ -137,7 +137,7 @@ async def leaves_a_process() -> None:
     process = subprocess.Popen(  # noqa: ASYNC220
         [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
     )
-    KEPT[:] = [process]
+    KEPT.append(process)
     await trio.lowlevel.checkpoint()
     process.communicate()
 
@@ -379,7 +379,7 @@ async def keeps_cancelled_for_later() -> None:
     error: BaseException | None = None
     try:
         await trio.sleep(0.1)
-    except BaseException as caught:
+    except BaseException as caught:  # noqa: ASYNC103
         error = caught
     with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
         await trio.sleep(0.2)
@@ -397,7 +397,7 @@ async def is_cancelled_many_times_on_its_way() -> None:
     finally:
         with trio.move_on_after(0.5, shield=True):
             await trio.sleep_forever()
-        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()  # noqa: ASYNC102
 
 
 @asynccontextmanager
@@ -405,7 +405,7 @@ async def _closing_slowly() -> AsyncGenerator[None]:
     try:
         yield
     finally:
-        await trio.sleep(0.01)
+        await trio.sleep(0.01)  # noqa: ASYNC102
 
 
 async def ends_its_own_nursery() -> None:

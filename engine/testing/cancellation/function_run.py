@@ -255,7 +255,7 @@ async def _check_left(run: FunctionRun) -> None:
     """Report the function's tasks and generators that have outlived it. Shielded: the run was cancelled."""
     points = run.points
     this = trio.lowlevel.current_task()
-    with trio.CancelScope(shield=True):
+    with trio.CancelScope(shield=True):  # noqa: ASYNC912
         for _ in range(SETTLE):
             if not _tasks_left(points, this):
                 break
@@ -327,7 +327,7 @@ def _case(source: FunctionSource, run: FunctionRun) -> Generator[AsyncFunction]:
         function: AsyncFunction = case.__enter__()  # pyright: ignore[reportUnknownVariableType]  # isinstance forgets
         try:
             yield function
-        except BaseException as error:
+        except BaseException as error:  # noqa: ASYNC103
             if not case.__exit__(type(error), error, error.__traceback__):
                 raise
         else:

@@ -14,7 +14,7 @@ from typing import cast
 
 import attrs
 
-from engine.testing.cancellation.trio_internals import idle_workers
+from engine.testing.cancellation.trio_internals import busy_threads
 
 # So long may a thread that was left behind take to end, in real seconds.
 THREAD_GRACE = 1.0
@@ -35,7 +35,7 @@ def take_snapshot(folder: Path | None) -> Snapshot:
     """Return what the process has now, and the files below *folder*."""
     return Snapshot(
         # Trio's idle threads may be given work: those of them that are at work later are new.
-        frozenset(thread.ident or 0 for thread in threading.enumerate()) - idle_workers(),
+        frozenset(busy_threads()),
         frozenset(child_pids()),
         _descriptors(),
         _files(folder),
@@ -44,9 +44,11 @@ def take_snapshot(folder: Path | None) -> Snapshot:
 
 def left_behind(before: Snapshot, folder: Path | None) -> list[str]:
     """Return a sentence for each thing that is there now and was not *before*."""
+    # Threads first: one that ends closes what it has opened.
+    threads = _threads_left(before)
     descriptors = _descriptors()
     return [
-        *_threads_left(before),
+        *threads,
         *(f"a process is left: {_command(pid)}" for pid in sorted(set(child_pids()) - before.children)),
         *(
             f"{_descriptor(number, target)} is left open"
@@ -140,11 +142,8 @@ def _threads_left(before: Snapshot) -> list[str]:
 
 
 def _new_threads(before: Snapshot) -> list[threading.Thread]:
-    new = [thread for thread in threading.enumerate() if thread.ident not in before.threads]
-    if not new:
-        return new
-    idle = idle_workers()
-    return [thread for thread in new if thread.ident not in idle]
+    new = busy_threads() - before.threads
+    return [thread for thread in threading.enumerate() if thread.ident in new]
 
 
 def _line(frame: FrameType | None) -> str:

@@ -314,7 +314,7 @@ class TrioMachine(RuleBasedStateMachine):
         seed_scheduler(0)
         try:
             trio.run(self._main, clock=self._clock, instruments=[self._strikes], strict_exception_groups=True)
-        except BaseException as error:  # raised by `teardown`, in the thread that asks  # noqa: BLE001
+        except BaseException as error:  # raised by `teardown`, in the thread that asks  # noqa: ASYNC103, BLE001
             self._crash = error
         finally:
             self._ready.set()

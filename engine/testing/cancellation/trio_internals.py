@@ -8,6 +8,7 @@ All private names of Trio that the kit uses are here.
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
@@ -55,6 +56,11 @@ def idle_workers() -> set[int]:
     """Return the identifiers of the threads that Trio keeps for later use."""
     threads = [getattr(worker, "_thread", None) for worker in list(THREAD_CACHE._idle_workers)]
     return {thread.ident for thread in threads if thread is not None}
+
+
+def busy_threads() -> set[int]:
+    """Return the identifiers of the threads that run, without those that Trio keeps for later use."""
+    return {thread.ident or 0 for thread in threading.enumerate()} - idle_workers()
 
 
 def stop_run(tasks: Iterable[trio.lowlevel.Task]) -> None:

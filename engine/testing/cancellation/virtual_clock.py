@@ -11,9 +11,10 @@ import attrs
 import trio
 
 from engine.testing.cancellation.leftovers import child_pids
+from engine.testing.cancellation.trio_internals import busy_threads
 
-# How often to look whether a child process has ended, in real seconds.
-LOOK = 0.02
+# How often to look whether a thread or a child process has ended, in real seconds; Trio is woken when its own have.
+LOOK = 0.005
 
 
 @attrs.define(eq=False)
@@ -26,8 +27,9 @@ class VirtualClock(trio.abc.Clock):
 
     steps: int = 0
     _others: set[int] = attrs.field(factory=child_pids, init=False)
+    _busy: set[int] = attrs.field(factory=busy_threads, init=False)
     _now: float = 0.0
-    _idle_at: int = -1
+    _quiet_at: int = -1
     _real: float | None = None
 
     def start_clock(self) -> None:
@@ -41,18 +43,19 @@ class VirtualClock(trio.abc.Clock):
         """Return how long to wait for the network; called when no task can run."""
         if deadline <= self._now:
             return 0
-        if self._idle_at != self.steps:
-            # What the network has for us comes before a jump: look at it once, without waiting.
-            self._idle_at = self.steps
-            return 0
-        if _threads_at_work() or child_pids() - self._others:
+        if busy_threads() - self._busy or child_pids() - self._others:
+            self._quiet_at = -1
             return self._follow_real_time(deadline)
         self._real = None
+        if self._quiet_at != self.steps:
+            # Look at the network once more, without waiting: a thread may have ended since it was looked at last.
+            self._quiet_at = self.steps
+            return 0
+        self._quiet_at = -1
         if deadline == float("inf"):
             # Nothing will ever happen, unless a signal comes: the watchdog of a run has a deadline.
             return LOOK
         self._now = deadline
-        self._idle_at = -1
         return 0
 
     def _follow_real_time(self, deadline: float) -> float:
@@ -61,8 +64,3 @@ class VirtualClock(trio.abc.Clock):
             self._now = min(deadline, self._now + real - self._real)
         self._real = real
         return min(LOOK, max(0.0, deadline - self._now))
-
-
-def _threads_at_work() -> bool:
-    # Released by Trio's own task when the thread's result has arrived, so there is no race.
-    return trio.to_thread.current_default_thread_limiter().borrowed_tokens > 0

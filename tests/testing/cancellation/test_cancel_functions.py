@@ -105,7 +105,7 @@ def test_allowed_error_is_no_fault() -> None:
         try:
             await trio.sleep(1)
         except trio.Cancelled:
-            raise OSError("closed") from None
+            raise OSError("closed") from None  # noqa: ASYNC104
 
     with pytest.raises(PromiseBroken, match="OSError: closed"):
         cancel_everywhere(renames, by=("scope",))
