@@ -19,6 +19,7 @@ class RuleLayers(Value):
         required: the administrator's: they deny or ask, and nothing lifts them.
         widest_profile: the widest profile that the administrator allows; empty: any.
         fixed: the keys whose value the administrator has fixed, such as `sandbox.backend`: flags don't change them.
+        own_places: files and folders with the user's configuration and decisions: leave to change them is never kept.
     """
 
     system: tuple[Rule, ...] = ()
@@ -27,3 +28,4 @@ class RuleLayers(Value):
     required: tuple[Rule, ...] = ()
     widest_profile: str = ""
     fixed: frozenset[str] = frozenset()
+    own_places: tuple[str, ...] = ()

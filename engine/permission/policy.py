@@ -88,8 +88,6 @@ class Policy:
             project only those that deny or ask. It blocks.
         file: stores the grants for projects; None: they end with the engine.
         now: the time, in seconds since the epoch.
-        own_places: files and folders with the user's configuration and decisions, absolute and real: leave to change them
-            is never kept.
     """
 
     profile: str = DEFAULT
@@ -101,7 +99,6 @@ class Policy:
     load_project_rules: Callable[[str, str], tuple[Rule, ...]] = load_project_rules
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
-    own_places: tuple[str, ...] = ()
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
     # By root session, where it is not `profile`.
@@ -291,7 +288,7 @@ class Policy:
         # And the agent's own configuration starts programs: each change of it is looked at.
         changes = not query.read_only
         if any(
-            one.permission == OPAQUE or (changes and _is_configuration(one, project, self.own_places))
+            one.permission == OPAQUE or (changes and _is_configuration(one, project, self.layers.own_places))
             for one in missing
         ):
             return ()

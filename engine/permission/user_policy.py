@@ -79,7 +79,8 @@ def user_policy(
 
     policy = policy_of(config, profile=profile, rules=rules)
     policy.load_project_rules, policy.file = load_project_rules, files.grants
-    policy.own_places = tuple(followed(place) for place in (str(files.folder), config.source) if place)
+    places = tuple(followed(place) for place in (str(files.folder), config.source) if place)
+    policy.layers = attrs.evolve(policy.layers, own_places=places)
     return policy
 
 

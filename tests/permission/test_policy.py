@@ -15,6 +15,7 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.config.rule_layers import RuleLayers
 from engine.core.errors import ConfigError, EngineError
 from engine.core.events import GrantScope, Offer, Right
 from engine.core.ids import CallId, SessionId, TurnId
@@ -421,7 +422,7 @@ def test_opaque_scripts_are_asked_about_each_time() -> None:
 )
 def test_leave_to_change_the_configuration_is_never_kept(profile: str, path: str, offered: int) -> None:
     judge = policy(profile=profile)
-    judge.own_places = ("/elsewhere/state", "/elsewhere/own.toml")
+    judge.layers = RuleLayers(own_places=("/elsewhere/state", "/elsewhere/own.toml"))
     alone = query(needed("edit", path))
     both = query(needed("bash", f"cp x {path}"), needed("edit", path))
     for call in (alone, both):
