@@ -78,7 +78,7 @@ class HttpEndpoint:
 def exchange_over(request: object) -> trio.Event | None:
     """Return what is set once the client of *request*, which the SDK has made, is answered or has gone; None: no HTTP."""
     scope = getattr(request, "scope", None)
-    over = scope.get(_OVER) if isinstance(scope, Mapping) else None
+    over = cast("Mapping[str, object]", scope).get(_OVER) if isinstance(scope, Mapping) else None
     return over if isinstance(over, trio.Event) else None
 
 

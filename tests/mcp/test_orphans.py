@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def servers_of(*engines: Started) -> list[ProcessId]:
 
 
 @contextmanager
-def engines(folder: Path, count: int, *, terminal: bool) -> Iterator[list[Started]]:
+def engines(folder: Path, count: int, *, terminal: bool) -> Generator[list[Started]]:
     """Start engines over the same configuration; those that are left are killed."""
     started: list[Started] = []
     try:
@@ -112,6 +112,10 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def has_servers(engine: Started, count: int) -> Callable[[], bool]:
+    return lambda: len(servers_of(engine)) >= count
+
+
 def none_left(processes: Sequence[ProcessId]) -> Callable[[], bool]:
     return lambda: not any(map(is_alive, processes))
 
@@ -126,7 +130,7 @@ def test_no_server_outlives_its_engine(tmp_path: Path, how: str, is_full: bool) 
             if how == "start":
                 # Somewhere between its first line and its last server.
                 for number, each in enumerate(started):
-                    wait_until(lambda each=each, number=number: len(servers_of(each)) >= number % SERVERS)  # type: ignore[misc]
+                    wait_until(has_servers(each, number % SERVERS))
             else:
                 wait_until(lambda: len(servers_of(*started)) == SERVERS * len(started))
             ours = servers_of(*started)
