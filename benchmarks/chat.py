@@ -96,10 +96,11 @@ def _streaming(host: str, folder: Path) -> list[Row]:
     with ChatTerminal(host, folder) as chat:
         chat.read_until("Ready")
         chat.enter("deltas 1500")
-        chat.read_until("Working")
+        # Not the status before it, which a busy machine may never show.
+        chat.read_until("word10 ")
         chat.forget()
         chat.read_until("Done in")
-        visible = sum(len(f"word{number} ") for number in range(1, 1501))
+        visible = sum(len(f"word{number} ") for number in range(11, 1501))
         ratio = len(chat.output) / visible
         return [_row("bytes written while text streams, to visible ones", f"{ratio:.2f}", "≤ 2", ok=ratio <= 2)]
 
