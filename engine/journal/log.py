@@ -212,6 +212,8 @@ class Journal:
         self._base += len(self._tail)
         self._tail.clear()
         self._spans.close()
+        # Telemetry refers to the journal: together they would stay in memory until a collection.
+        self._spans = NO_TELEMETRY.follow(self, self._clock.now)
         self._wake_all()
         self._note_change(self.session_id)
 

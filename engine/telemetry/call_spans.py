@@ -15,7 +15,7 @@ from engine.core.ids import CallId, RequestId
 from engine.journal.trace_context import ACTIVE
 from engine.telemetry import conventions as n
 from engine.telemetry.attributes import Value, error_of_call
-from engine.telemetry.exporting import Exporting, environment_of, traceparent_of
+from engine.telemetry.exporting import Exporting, environment_of, recorded_ids
 from engine.telemetry.open_span import OpenSpan, SpanOpener
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class CallSpans:
         worker = self._workers.get(event.call_id)
         if worker is not None:
             worker.attach(opened)
-        return attrs.evolve(event, traceparent=traceparent_of(opened.span))
+        return attrs.evolve(event, traceparent=recorded_ids(opened.span))
 
     def _begin(self, call_id: CallId, at: float, traceparent: str = "") -> OpenSpan:
         queued = self._queued.get(call_id)

@@ -149,6 +149,12 @@ def nanoseconds(seconds: float) -> int:
     return int(seconds * 1e9)
 
 
+def recorded_ids(span: Span) -> str:
+    """Return the ids to record of a span of ours, as W3C writes them; empty if it will not be exported."""
+    # Without a provider or a sample, a span may have the ids of the one above it.
+    return traceparent_of(span) if span.is_recording() else ""
+
+
 def traceparent_of(span: Span) -> str:
     """Return a span's ids as W3C writes them; empty if it has none."""
     # Written here, not by the propagator: each call has one.

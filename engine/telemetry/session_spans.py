@@ -27,7 +27,7 @@ from engine.journal.span_port import NOTHING, ChatSpan
 from engine.journal.trace_context import CALLER
 from engine.telemetry import conventions as n
 from engine.telemetry.attributes import provider_and_model
-from engine.telemetry.exporting import Exporting, context_of, span_context, traceparent_of
+from engine.telemetry.exporting import Exporting, context_of, recorded_ids, span_context, traceparent_of
 from engine.telemetry.open_span import OpenSpan
 from engine.telemetry.turn_spans import TurnSpans, common_facts
 
@@ -137,7 +137,7 @@ class OtelSpans:
             above = context_of(caller)
         turn = self._turns[event.turn_id] = self._open(event.turn_id, above, event.time)
         return attrs.evolve(
-            event, traceparent=traceparent_of(turn.root.span), caller=traceparent_of(trace.get_current_span(above))
+            event, traceparent=recorded_ids(turn.root.span), caller=traceparent_of(trace.get_current_span(above))
         )
 
     def _open(self, turn_id: TurnId, above: Context, at: float, traceparent: str = "") -> TurnSpans:

@@ -16,14 +16,14 @@ import engine
 from engine.agents import AgentConfig
 from engine.core.hooks import PromptDecision, Prompted
 from engine.core.settings import RetryPolicy, Settings
-from engine.events import CallProgress, PermissionAsked
+from engine.events import CallProgress, CallStarted, PermissionAsked, TurnStarted
 from engine.mcp import McpConfig, McpServer, McpServers
 from engine.mcp.approvals import Approvals
 from engine.mcp.server_memory import ServerMemory
 from engine.options import PermissionOptions, Ports
 from engine.providers import ModelRequest
 from engine.session.engine import Engine
-from engine.telemetry import joining_trace
+from engine.telemetry import OpenTelemetry, joining_trace
 from engine.testing import Answer, HttpFailure, ScriptedProvider, call, done, text
 from engine.tools import Tool
 from tests.support.recorded_spans import Facts, RecordedSpans, Tree
@@ -280,6 +280,24 @@ async def test_hosts_span_is_above_the_turn() -> None:
         async with opened(spans, scripted([*text("Yes."), *done()])) as eng:
             await (await eng.create_session()).run("Begin.")
     assert spans.tree(without=FLUSHES) == ("web request", (("invoke_agent", (("chat model", ()),)),))
+
+
+async def test_ids_of_a_span_that_is_not_ours_are_not_recorded() -> None:
+    spans = RecordedSpans()
+    only_metrics = OpenTelemetry(meter_provider=spans.meters)
+    model = scripted([*call("change", {"text": "c"}, id="1"), *done("calls")], [*text("Done."), *done()])
+    with spans.tracers.get_tracer("host").start_as_current_span("web request"):
+        async with engine.open_engine(
+            model=model,
+            tools=[change],
+            permissions=PermissionOptions(profile="full"),
+            ports=Ports(telemetry=only_metrics),
+        ) as eng:
+            session = await eng.create_session()
+            await session.run("Begin.")
+            ids = [event.traceparent for event in session.events() if isinstance(event, (CallStarted, TurnStarted))]
+    assert ids == ["", ""]
+    assert "gen_ai.execute_tool.duration" in spans.metrics()
 
 
 async def test_queued_turn_is_no_part_of_the_one_before() -> None:
