@@ -28,7 +28,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.error_text import described, leaves
 from engine.testing.cancellation.source_places import waiting_place
-from engine.testing.cancellation.trio_internals import is_cancelled_by, seed_scheduler
+from engine.testing.cancellation.trio_internals import is_cancelled_by, seed_scheduler, shields_of
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -75,6 +75,15 @@ class RunningTask:
         """Tell whether it was cancelled, and waits all the same; what waits for its own tasks does not."""
         task = self._task
         return task is not None and is_cancelled_by(task, (self.scope,)) and not task.child_nurseries
+
+    def unshield(self) -> None:
+        """Take its shields away, and those of its tasks: what is shielded for ever would keep the machine's thread."""
+        waiting = [] if self._task is None else [self._task]
+        while waiting:
+            task = waiting.pop()
+            for scope in list(shields_of(task, self.scope)):
+                scope.shield = False
+            waiting += [child for nursery in task.child_nurseries for child in nursery.child_tasks]
 
     async def run(self, function: Callable[[], Awaitable[object]]) -> None:
         """Run *function*, and note how it ends. What it raises is the machine's business, not the nursery's."""
@@ -334,9 +343,9 @@ class TrioMachine(RuleBasedStateMachine):
 
     def _release(self) -> None:
         assert self._stop is not None
-        # What is shielded for ever would keep the thread.
         for task in self.alive():
             task.cancel()
+            task.unshield()
         self._stop.set()
 
     async def _cancel(self, task: RunningTask) -> None:
