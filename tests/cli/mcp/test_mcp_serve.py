@@ -16,6 +16,8 @@ import pytest
 import trio
 from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared._httpx_utils import create_mcp_http_client
 
 from tests.cli.conftest import Quick, environment_for
 from tests.cli.processes import REPOSITORY, await_sleepers, token
@@ -170,6 +172,33 @@ def test_output_holds_nothing_but_messages(env: Mapping[str, str], tmp_path: Pat
             pass
         assert message["result"]["structuredContent"]["stop_reason"] == "completed"
     assert b"noise" in (tmp_path / "errors").read_bytes()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_client_over_http_and_a_signal(env: Mapping[str, str], tmp_path: Path) -> None:
+    async def use(url: str, token: str) -> str:
+        with trio.fail_after(120):
+            async with create_mcp_http_client(headers={"Authorization": f"Bearer {token}"}) as http:
+                async with Client(streamable_http_client(url, http_client=http)) as client:
+                    return text_of(await client.call_tool("run", {"prompt": "write"}))
+
+    command = [sys.executable, *SERVER, "--http", "--yes"]
+    with subprocess.Popen(command, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            file = process.stdout.readline().partition("The token is in ")[2].partition(". Add it")[0]
+            assert trio.run(use, url, Path(file).read_text().strip()) == "All done."
+            process.terminate()
+            assert process.wait(timeout=60) == 0
+        finally:
+            process.kill()
+
+
+def test_port_needs_http(quick: Quick) -> None:
+    ended = quick("mcp", "serve", "--port", "8422")
+    assert ended.code == 2
+    assert "add --http" in ended.stderr.decode()
 
 
 def test_folder_outside_of_the_root_is_refused(quick: Quick, tmp_path: Path) -> None:
