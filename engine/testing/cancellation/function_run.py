@@ -65,7 +65,6 @@ class FunctionRun:
     points: FunctionPoints
     problems: list[str] = attrs.field(factory=list[str])
     returned: bool = False
-    ended_at: float | None = None
 
 
 class TrioRun(Protocol):
@@ -211,7 +210,6 @@ async def _call(run: FunctionRun, options: RunOptions, function: AsyncFunction, 
             _note_raised(run, ordinary, options)
         del cancelling, ordinary
     finally:
-        run.ended_at = trio.current_time()
         points.note("end", "the function has ended", None)
         points.armed = False
     # Not while an exception is kept: its frames keep what the function has let go of.
