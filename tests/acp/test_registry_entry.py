@@ -13,11 +13,11 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
 import pytest
 
 from engine.core.version import __version__
 from tests.conftest import REPOSITORY
+from tests.support.acp_schema import jsonschema
 
 FOLDER: Final = REPOSITORY / "docs" / "acp-registry" / "nursery-engine"
 PROJECT: Final[dict[str, Any]] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
-import jsonschema  # type: ignore[import-untyped]  # its stubs are a package of their own
-
 from tests.support.javascript import PACKAGES
 
+# Imported by name: its types are a package of their own.
+jsonschema: Any = import_module("jsonschema")
 SDK: Final = PACKAGES / "@agentclientprotocol" / "sdk"
 _FILE: Final = SDK / "schema" / "v1" / "schema.json"
 HAS_SCHEMA: Final = _FILE.exists()
