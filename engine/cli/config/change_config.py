@@ -174,7 +174,11 @@ def _backup_name(path: Path) -> Path:
 def _edit(args: argparse.Namespace) -> int:
     target = ConfigTarget(args)
     old = target.read()
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not named and not (sys.stdin is not None and sys.stdin.isatty()):
+        # It would wait for keys for ever: an editor that the user has named may need none.
+        raise ConfigError("there is no terminal for the editor vi\nNext: engine config set KEY VALUE")
+    editor = shlex.split(named or "vi")
     # A copy with the same ending, for the editor's colours. It may hold names of variables, so it is for the user alone.
     with tempfile.TemporaryDirectory(prefix="engine-config-") as folder:
         copy = Path(folder, "config.toml")

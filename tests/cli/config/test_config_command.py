@@ -176,3 +176,10 @@ def test_profile_file_and_settings_count(shell: Shell) -> None:
     other = shell.folder / "other.toml"
     other.write_text("[compaction]\ntail = 7\n")
     assert shell.run(f"get compaction.tail --config {other}")[1] == "7\n"
+
+
+def test_default_editor_needs_a_terminal(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    code, _, error = shell.run("edit")
+    assert code == 2
+    assert error == "engine config: there is no terminal for the editor vi\nNext: engine config set KEY VALUE\n"
