@@ -157,6 +157,9 @@ async def test_second_prompt_is_refused(tmp_path: Path) -> None:
         asked = await editor.wait_for(lambda m: m.get("method") == "session/request_permission")
         refused = await editor.answer(await editor.prompt(session_id))
         assert refused["error"]["code"] == -32600
+        # Its replay would mix with what comes.
+        loading = await editor.call("session/load", sessionId=session_id, cwd=str(tmp_path), mcpServers=[])
+        assert loading["error"]["code"] == -32600
         await editor.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}})
         assert (await editor.answer(first))["result"]["stopReason"] == "end_turn"
 
