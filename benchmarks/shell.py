@@ -23,6 +23,7 @@ from engine.tools.background_jobs import Jobs, TaskFunction
 from engine.tools.builtin.bash import Bash, bash
 from engine.tools.builtin.bash_permissions import only_reads
 from engine.tools.call_values import Need, ToolOutput
+from engine.tools.editor_files import EditorFiles
 from engine.tools.output.spill import Spills, SpillStore
 from engine.tools.shell_environment import argv
 from engine.tools.tool_context import AgentRequest, EditReviewer, ToolContext, UserAnswers
@@ -39,6 +40,7 @@ class Host:
 
     spills: Spills | None
     edit_reviewer: EditReviewer | None = None
+    editor: EditorFiles | None = None
     shown: int = 0
     locks: Locks = attrs.field(factory=Locks)
     agents: AgentJobs = attrs.field(factory=AgentJobs)

@@ -16,7 +16,7 @@ from engine.jsonrpc.message_stream import HeaderSplitter
 from engine.jsonrpc.rpc_messages import parse_frame
 from engine.jsonrpc.strict_json import RpcLimits
 from engine.language_servers.conversation import QUIET, OpenDocument, ServerConversation, ServerFailed
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt
 

@@ -26,7 +26,7 @@ from engine.options import FileOptions, PermissionOptions
 from engine.process.kill_tree import find_marked
 from engine.process.procfs import is_alive
 from engine.session.engine import Engine
-from engine.testing.harness import seed_scheduler
+from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import Answer, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools import builtin_tools

@@ -65,6 +65,6 @@ async def token_proxy(target: int, token: str) -> AsyncGenerator[int]:
     port: int = listeners[0].socket.getsockname()[1]
     proxy = TokenProxy(port, target, token)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(partial(trio.serve_listeners, proxy.serve, listeners))
+        await nursery.start(partial(trio.serve_listeners, proxy.serve, listeners))
         yield port
         nursery.cancel_scope.cancel()
