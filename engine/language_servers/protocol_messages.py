@@ -107,7 +107,7 @@ def with_registrations(abilities: Abilities, params: Json) -> Abilities:
 def without_registrations(abilities: Abilities, params: Json) -> Abilities:
     """Return the abilities after `client/unregisterCapability`."""
     # The protocol has the word misspelt.
-    gone = {one.get("id") for one in _objects(_object(params).get("unregisterations"))}
+    gone = [one.get("id") for one in _objects(_object(params).get("unregisterations"))]
     return attrs.evolve(abilities, pulls={key: name for key, name in abilities.pulls.items() if key not in gone})
 
 
@@ -146,7 +146,7 @@ def nested(settings: Mapping[str, Setting]) -> JsonObject:
             if not isinstance(below, dict):  # `a = 1` and `"a.b" = 2`: the later one counts
                 below = inner[table] = {}
             inner = below
-        inner[last] = list(value) if isinstance(value, tuple) else value
+        inner[last] = list[Json](value) if isinstance(value, tuple) else value
     return whole
 
 

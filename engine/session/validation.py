@@ -184,8 +184,15 @@ def secrets_of(config: Config) -> SecretVariables:
 
 def around_of(config: Config, diagnostics: Diagnose | EditDiagnostics | None) -> EditChecks | None:
     """Return the formatters and checkers of changed files; None: there are none. Raises `ConfigError`."""
-    if diagnostics is not None and not callable(diagnostics) and not isinstance(diagnostics, EditDiagnostics):
-        raise ConfigError(f"diagnostics must be an async function of a path, not {diagnostics!r}")
+    members = ("run", "has_checks", "check")
+    if (
+        diagnostics is not None
+        and not callable(diagnostics)
+        and not all(hasattr(diagnostics, name) for name in members)
+    ):
+        raise ConfigError(
+            f"diagnostics must be an async function of a path, or an object with {', '.join(members)}, not {diagnostics!r}"
+        )
     if diagnostics is None and not config.formatters and not config.checkers:
         return None
     # Imported here: most engines have none.

@@ -241,7 +241,9 @@ def make_mcp_server(table: McpServerTable, origin: McpOrigin) -> McpServer:
 def make_language_server(table: LanguageServerTable) -> LanguageServer:
     """Return the server. Raises `ConfigError`."""
     command = (str(Path(table.command[0]).expanduser()), *table.command[1:]) if table.command else ()
-    return LanguageServer(**{**attrs.asdict(table, recurse=False), "command": command})
+    values = attrs.asdict(table, recurse=False)
+    values["command"] = command
+    return LanguageServer(**values)
 
 
 def make_host(table: HostTable) -> HostConfig:
