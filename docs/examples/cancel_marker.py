@@ -1,5 +1,7 @@
 """The same with pytest: one decorator, fixtures as always. With pytest-trio, `trio_mode = true`."""
 
+import subprocess
+import sys
 from collections.abc import Generator
 
 import pytest
@@ -35,4 +37,5 @@ async def test_two_queries(pool: Pool) -> None:
 
 
 if __name__ == "__main__":
-    raise SystemExit(pytest.main([__file__, "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true"]))
+    command = [sys.executable, "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true"]
+    raise SystemExit(subprocess.run(command, check=False).returncode)

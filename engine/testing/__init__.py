@@ -17,7 +17,7 @@ from engine.core.facade import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.testing.cancel import tool_scenario as tool_scenario
-    from engine.testing.cancel_points import WAYS as WAYS
+    from engine.testing.turn_points import WAYS as WAYS
     from engine.testing.cancellation.enumeration import NotRepeatable as NotRepeatable
     from engine.testing.cancellation.enumeration import PromiseBroken as PromiseBroken
     from engine.testing.cancellation.enumeration import Report as Report
@@ -62,7 +62,7 @@ else:
         __name__,
         {
             "engine.testing.cancel": "tool_scenario",
-            "engine.testing.cancel_points": "WAYS",
+            "engine.testing.turn_points": "WAYS",
             "engine.testing.cancellation.enumeration": "NotRepeatable PromiseBroken Report",
             "engine.testing.cancellation.everywhere": "cancel_everywhere",
             "engine.testing.cancellation.failure_report": "CancelFailure",

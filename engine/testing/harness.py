@@ -43,7 +43,7 @@ from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
 from engine.session.turn import Turn
-from engine.testing.cancel_points import TWO_PARTS, WAYS, Points
+from engine.testing.turn_points import TWO_PARTS, WAYS, Points
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fake_tools import FakeTools

@@ -15,7 +15,7 @@ from engine.core.llm_types import StreamEvent
 from engine.core.messages import FinishReason, Usage
 from engine.core.settings import Limits, Settings
 from engine.session.answer_types import Always, Answer, Once, Reject
-from engine.testing.cancel_points import WAYS
+from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.injections import Injection
 from engine.testing.fake_tools import BEHAVIOURS
 from engine.testing.harness import Scenario

@@ -256,7 +256,7 @@ async def test_edit_does_not_wait_for_a_liar(tmp_path: Path, options: Mapping[st
         ({"start": "garbage"}, "it was ended because of what it wrote: a header has one Content-Length, a number"),
         ({"start": "endless"}, "it was ended because of what it wrote: a message has at most 4194304 bytes"),
         ({"die": "textDocument/didOpen"}, "its process ended with exit code 7"),
-        ({"megabytes": 400}, "it used more than 100 MB of memory"),
+        ({"megabytes": 400, "deaf": True}, "it used more than 100 MB of memory"),
     ],
 )
 async def test_server_that_fails_three_times_is_off(tmp_path: Path, options: Mapping[str, object], reason: str) -> None:

@@ -124,7 +124,7 @@ async def test_remote_and_endless_references_refuse_the_tool(tmp_path: Path) -> 
 @pytest.mark.os
 @pytest.mark.parametrize(
     ("pages", "count", "reason"),
-    [("same", 20, "same cursor twice"), ("many", 100, "first 100 pages"), ("huge", 2_048, "first 2,048 tools")],
+    [("same", 21, "same cursor twice"), ("many", 100, "first 100 pages"), ("huge", 2_048, "first 2,048 tools")],
 )
 async def test_endless_list_is_cut(tmp_path: Path, pages: str, count: int, reason: str) -> None:
     async with running(lying(pages=pages), tmp_path) as task:

@@ -10,7 +10,7 @@ import trio
 
 from engine.core.events import CallAnnounced, CallStarted, Notice, SnapshotTaken, TurnEnded
 from engine.core.snapshot_types import SnapshotResult
-from engine.testing.cancel_points import Way
+from engine.testing.turn_points import Way
 from engine.testing.cancellation.injections import Injection
 from engine.testing.fakes import ScriptedSnapshots
 from engine.testing.harness import Run, Scenario, play

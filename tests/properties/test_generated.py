@@ -6,7 +6,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.testing.cancel_points import WAYS
+from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.injections import Injection
 from engine.testing.harness import Scenario, play
 from engine.testing.strategies import scenarios

@@ -18,7 +18,7 @@ import engine
 from engine.core.events import Durable, NudgeAdded, PromptSet, PromptUpdated
 from engine.core.hooks import Hooks, Prompted
 from engine.prompt.layers import PromptInputs, PromptLayers, Reading
-from engine.testing.cancel_points import Way
+from engine.testing.turn_points import Way
 from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.harness import NEXT_PROMPT, Scenario, play

@@ -8,7 +8,7 @@ import attrs
 import trio
 
 from engine.core.events import CallSettled
-from engine.testing.cancel_points import WAYS
+from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fake_source import FakeSource
 from engine.testing.harness import Scenario

@@ -63,7 +63,8 @@ async def test_exporter_that_hangs_delays_no_turn() -> None:
     try:
         # More spans than the queue holds, while its thread hangs in the first batch.
         results = await run(OpenTelemetry(tracer_provider=tracers), turns=20)
-        assert exporter.is_asked.is_set()
+        # Its thread may not have run yet.
+        assert await trio.to_thread.run_sync(exporter.is_asked.wait, 60)
         assert [result.stop_reason for result in results] == ["completed"] * 20
     finally:
         exporter.may_go_on.set()

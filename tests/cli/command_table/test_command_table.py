@@ -96,7 +96,7 @@ def literals() -> dict[Path, frozenset[str]]:
     """The words in the string literals of each test, but for this one."""
     found: dict[Path, frozenset[str]] = {}
     for path in TESTS.rglob("*.py"):
-        if path != Path(__file__):
+        if path != Path(__file__) and "node_modules" not in path.parts:
             nodes = ast.walk(ast.parse(path.read_text("utf-8")))
             texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
             found[path] = frozenset(word for text in texts for word in re.findall(r"-{0,2}\w[\w-]*", text))
