@@ -17,7 +17,6 @@ from engine.core.facade import lazy_exports
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from engine.testing.cancel import tool_scenario as tool_scenario
-    from engine.testing.turn_points import WAYS as WAYS
     from engine.testing.cancellation.enumeration import NotRepeatable as NotRepeatable
     from engine.testing.cancellation.enumeration import PromiseBroken as PromiseBroken
     from engine.testing.cancellation.enumeration import Report as Report
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from engine.testing.scripted_provider import ScriptedProvider as ScriptedProvider
     from engine.testing.strategies import injections as injections
     from engine.testing.strategies import scenarios as scenarios
+    from engine.testing.turn_points import WAYS as WAYS
 else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,

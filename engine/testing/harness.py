@@ -43,7 +43,6 @@ from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.session import Session
 from engine.session.turn import Turn
-from engine.testing.turn_points import TWO_PARTS, WAYS, Points
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.fake_tools import FakeTools
@@ -52,6 +51,7 @@ from engine.testing.invariants import Evidence, Seen, check, check_events, check
 from engine.testing.script import Answer as ScriptedItems
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedAnswer, ScriptedProvider
+from engine.testing.turn_points import TWO_PARTS, WAYS, Points
 from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 from engine.tools.tool_source import ToolSource

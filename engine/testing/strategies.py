@@ -15,11 +15,11 @@ from engine.core.llm_types import StreamEvent
 from engine.core.messages import FinishReason, Usage
 from engine.core.settings import Limits, Settings
 from engine.session.answer_types import Always, Answer, Once, Reject
-from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.injections import Injection
 from engine.testing.fake_tools import BEHAVIOURS
 from engine.testing.harness import Scenario
 from engine.testing.script import Break, Fail, Pause, ScriptItem, call, done, reasoning, text
+from engine.testing.turn_points import WAYS
 
 _FINISHES: tuple[FinishReason, ...] = get_args(FinishReason)
 _SECONDS = st.sampled_from([0.0, 0.1, 0.25, 0.3, 0.7])

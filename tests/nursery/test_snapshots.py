@@ -10,11 +10,11 @@ import trio
 
 from engine.core.events import CallAnnounced, CallStarted, Notice, SnapshotTaken, TurnEnded
 from engine.core.snapshot_types import SnapshotResult
-from engine.testing.turn_points import Way
 from engine.testing.cancellation.injections import Injection
 from engine.testing.fakes import ScriptedSnapshots
 from engine.testing.harness import Run, Scenario, play
 from engine.testing.script import Answer, call, done
+from engine.testing.turn_points import Way
 
 LOOK = call("look", {"key": "look", "seconds": 0.1}, id="1")
 WORK = call("work", {"key": "work", "seconds": 0.1}, id="2")

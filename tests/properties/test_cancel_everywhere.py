@@ -6,8 +6,8 @@ takes one plain way at every point, scenario by scenario in turn, and samples of
 
 import pytest
 
-from engine.testing.turn_points import WAYS, Way
 from engine.testing.cancellation.everywhere import cancel_everywhere
+from engine.testing.turn_points import WAYS, Way
 from tests.conftest import CountRuns, Soak
 from tests.properties.catalogue import CATALOGUE
 

@@ -6,10 +6,10 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
-from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.injections import Injection
 from engine.testing.harness import Scenario, play
 from engine.testing.strategies import scenarios
+from engine.testing.turn_points import WAYS
 from tests.conftest import CountRuns
 
 # Cancels of each scenario: in `make full`, and in `make test`.

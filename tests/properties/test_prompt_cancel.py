@@ -18,11 +18,11 @@ import engine
 from engine.core.events import Durable, NudgeAdded, PromptSet, PromptUpdated
 from engine.core.hooks import Hooks, Prompted
 from engine.prompt.layers import PromptInputs, PromptLayers, Reading
-from engine.testing.turn_points import Way
 from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fakes import ScriptedKeeper
 from engine.testing.harness import NEXT_PROMPT, Scenario, play
 from engine.testing.script import Answer, call, done, text
+from engine.testing.turn_points import Way
 from engine.tools.call_values import Need
 from engine.tools.tool import Tool
 

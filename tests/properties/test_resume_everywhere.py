@@ -10,9 +10,9 @@ import trio.testing
 import engine
 from engine.core.events import CallStarted, Durable, PermissionAsked, QuestionAsked, TurnEnded
 from engine.core.ids import SessionId
-from engine.testing.turn_points import WAYS, Points, Way
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.trio_internals import seed_scheduler
+from engine.testing.turn_points import WAYS, Points, Way
 from tests.conftest import CountRuns, Soak
 from tests.support.parked import FINE, Home, asks, do, look, office, problems, question
 

@@ -8,12 +8,12 @@ import attrs
 import trio
 
 from engine.core.events import CallSettled
-from engine.testing.turn_points import WAYS
 from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fake_source import FakeSource
 from engine.testing.harness import Scenario
 from engine.testing.script import call, done
 from engine.testing.scripted_provider import ScriptedProvider
+from engine.testing.turn_points import WAYS
 from engine.tools import SourceScope
 from tests.support.sourced import DONE, calls, names, notices, opened, results, run
 
