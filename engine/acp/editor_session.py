@@ -135,7 +135,10 @@ class EditorSession:
             await self._engine.use_profile(self.session, profile, by=self._defaults.client)
 
     def prompt(self, request: RpcId, content: PromptContent) -> None:
-        """Start a turn; its end answers the request. Raises `SessionBusy`, and other errors of the engine."""
+        """Start a turn; its end answers the request. Raises `Refusal` while a prompt runs, and errors of the engine."""
+        if self._prompt is not None:
+            # Its turn may have ended, but it has no answer yet; it would never get one if another took its place.
+            raise Refusal("request", "a prompt is running in this session: wait for its end, cancel it, or steer it")
         settings = live_session(self.session).config.settings
         settings = attrs.evolve(
             settings,
