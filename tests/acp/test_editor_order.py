@@ -83,8 +83,10 @@ class Order:
             self.known.add(session_id)
         elif method == "session/close" and result is not None:
             self.known.discard(session_id)
-        elif method == "session/prompt" and result is not None and "_meta" in result:
-            # One that was cancelled before its turn began has no turn's reason, and the prompt before it may still run.
+        elif method == "session/prompt" and result is not None and "_meta" not in result:
+            # It was cancelled before its turn began, so it has no turn's reason, and the prompt before it may still run.
+            assert result == {"stopReason": "cancelled"}
+        elif method == "session/prompt" and result is not None:
             assert {status for (owner, _), status in self.calls.items() if owner == session_id} <= FINAL, self.calls
             assert session_id not in self.questions.values(), "a question is open"
         if method == "session/prompt" and result is None:
