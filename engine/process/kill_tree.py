@@ -143,9 +143,13 @@ class TreeKiller:
         """Return the processes of the last scan that are still alive."""
         return tuple(filter(is_alive, self._last_found))
 
-    async def terminate(self) -> None:
-        """Send SIGTERM and wait until all processes that were found are gone. Always a checkpoint; has no limit of its own."""
+    async def terminate(self, on_signal: Callable[[], None] = lambda: None) -> None:
+        """Send SIGTERM, call *on_signal* and wait until all processes that were found are gone.
+
+        Always a checkpoint; has no limit of its own.
+        """
         self.signal_group(signal.SIGTERM)
+        on_signal()
         # When many calls are cancelled together, each signals its group before any of them reads `/proc`, which is slow.
         await trio.lowlevel.checkpoint()
         self.scan(signal.SIGTERM)

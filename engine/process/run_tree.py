@@ -26,7 +26,7 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Final, Literal
 
@@ -237,14 +237,15 @@ class _Tree:
             await self._see_through(leader, nursery)
         finally:
             leader.descendants.remember()
-            if self.exit_grace and not leader.has_exited and leader.process.stdin is not None:
-                leader.process.stdin.close()
+            if self.exit_grace and not leader.has_exited and self.talk is not None:
+                leader.close_input()
                 with trio.move_on_after(self.exit_grace, shield=True):
                     await leader.exited()
                 leader.descendants.remember()
             now = trio.current_time()
             with trio.move_on_at(now + (0 if self._exceeded else self.grace / 2), shield=True):
-                await leader.killer.terminate()
+                # A process that sees the end of its input first takes it for an ordinary one.
+                await leader.killer.terminate(on_signal=leader.close_input)
                 await leader.exited()  # where none can be found, wait for the leader at least
             with trio.move_on_at(kill_deadline(now, self.grace), shield=True):
                 await leader.killer.kill_until_gone(until=leader.is_reaped)
@@ -368,9 +369,13 @@ async def _reap(process: StartedProcess) -> None:
 
 
 async def _converse(talk: Callable[[trio.lowlevel.FdStream], Awaitable[None]], stdin: trio.lowlevel.FdStream) -> None:
-    """Write what *talk* does and then its end. A checkpoint if that is one; if cancelled, the rest is dropped."""
-    with closing(stdin) as stream, suppress(trio.BrokenResourceError, trio.ClosedResourceError):
-        await talk(stream)
+    """Write what *talk* does and then its end. A checkpoint if that is one; if cancelled, the rest is dropped.
+
+    Then the end is left to `_own`, which knows whether it comes before the signal.
+    """
+    with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+        await talk(stdin)
+    stdin.close()
 
 
 async def _feed(stdin: trio.lowlevel.FdStream, data: bytes) -> None:
@@ -429,8 +434,14 @@ class _Leader:
         """Reap it if it is a zombie; tell whether it is gone. Only after its group was signalled."""
         return self.process.poll() is not None
 
+    def close_input(self) -> None:
+        """Close standard input, if there is one. May be called again."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+
     def close(self) -> None:
-        """Let go of the pidfd."""
+        """Close standard input and the pidfd."""
+        self.close_input()
         if self._pidfd is not None:
             trio.lowlevel.notify_closing(self._pidfd)
             os.close(self._pidfd)

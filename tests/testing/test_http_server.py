@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 import httpx
@@ -142,8 +142,15 @@ async def test_a_failure_with_its_headers() -> None:
 
 
 async def test_a_silent_host_stays_silent() -> None:
-    with trio.move_on_after(0.05) as scope:
-        await post([[*text("a"), Fail(StreamTimeout("idle", 1))]], {})
+    server = ScriptedServer([[*text("a"), Fail(StreamTimeout("idle", 1))]])
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(server.serve)
+        async with httpx.AsyncClient(trust_env=False) as client, client.stream("POST", url + PATH, json={}) as answer:
+            async with aclosing(answer.aiter_raw()) as chunks:
+                assert await anext(chunks)
+                with trio.move_on_after(0.05) as scope:
+                    await anext(chunks)
+        nursery.cancel_scope.cancel(reason="the test is over")
     assert scope.cancelled_caught
 
 
