@@ -158,6 +158,7 @@ EXAMPLES: Final[Mapping[str, tuple[Params, object]]] = {
     ),
     "events": (wa.EventsParams(session_id=_S, after=41, limit=1), wa.EventsResult(events=(_STARTED,), more=True)),
     "watch": (wa.WatchParams(), wa.WatchResult(sub="sub-2")),
+    "upload": (tu.UploadParams(size=8, data="iVBORw0KGgo="), tu.UploadResult(upload="u-1", received=8)),
     "prompt": (
         tu.PromptParams(
             session_id=_S,

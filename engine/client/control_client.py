@@ -53,6 +53,8 @@ _CREDENTIAL_CODES: Final = frozenset({4401, 4403})
 _REPEATABLE: Final = frozenset(
     {"cancel", "session.rename", "session.close", "queue.remove", "model.set", "grant.revoke", "skip_wait", "attend"}
     | {"permission.reply", "question.answer", "recovery.answer", "server.drain"}
+    # A piece that a new connection repeats is of no upload there: all of it is sent again.
+    | {"upload"}
 )
 _BUSY: Final = frozenset({"rate_limited", "overloaded"})
 _WAIT: Final = 1.0

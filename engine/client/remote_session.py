@@ -9,6 +9,7 @@ from typing import Final, Literal, cast, final
 import trio
 
 from engine.client.link_owner import LinkOwner
+from engine.client.send_input import send_input
 from engine.client.session_stream import SessionStream
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import session_methods as se
@@ -18,7 +19,7 @@ from engine.control.protocol.wire_converter import Params
 from engine.core.errors import AlreadyAnswered
 from engine.core.events import TurnResult
 from engine.core.ids import InputId, SessionId, TurnId
-from engine.core.messages import FilePart, MediaPart
+from engine.core.messages import MediaPart
 from engine.journal.state import SessionState
 from engine.session.answer_types import Answer, Recovery, permission_answer
 
@@ -91,21 +92,18 @@ class RemoteSession:
         params = tu.PromptParams(
             session_id=self.id,
             text=text,
-            attachments=_attachments(attachments),
             settings=settings,
             on_disconnect=on_disconnect,
             linger=linger,
             key=key or new_key(),
         )
-        result = cast("tu.PromptResult", await self._client.send("prompt", params))
+        result = cast("tu.PromptResult", await send_input(self._client, "prompt", params, attachments))
         return RemoteTurn(self._client, self.id, result.turn_id, result.input_id)
 
     async def queue(self, text: str, *, attachments: Sequence[MediaPart] = (), key: str | None = None) -> InputId:
         """Add input for the next turn; return its id. A checkpoint; if cancelled, it may be added."""
-        params = tu.QueueParams(
-            session_id=self.id, text=text, attachments=_attachments(attachments), key=key or new_key()
-        )
-        return cast("tu.QueueResult", await self._client.send("queue", params)).input_id
+        params = tu.QueueParams(session_id=self.id, text=text, key=key or new_key())
+        return cast("tu.QueueResult", await send_input(self._client, "queue", params, attachments)).input_id
 
     async def resume(self, *, key: str | None = None) -> RemoteTurn:
         """Continue the parked turn. A checkpoint; if cancelled, it may continue. Raises `NothingParked`."""
@@ -242,23 +240,10 @@ class RemoteTurn:
 
         Raises `TurnOver` if the turn is ending.
         """
-        params = tu.SteerParams(
-            session_id=self._session_id,
-            turn_id=self.id,
-            text=text,
-            attachments=_attachments(attachments),
-            key=key or new_key(),
-        )
-        return cast("tu.InputResult", await self._client.send("steer", params)).input_id
+        params = tu.SteerParams(session_id=self._session_id, turn_id=self.id, text=text, key=key or new_key())
+        return cast("tu.InputResult", await send_input(self._client, "steer", params, attachments)).input_id
 
     async def skip_wait(self) -> bool:
         """Send a failed request again now; return whether there was one to be sent. A checkpoint."""
         params = tu.TurnParams(session_id=self._session_id, turn_id=self.id)
         return cast("tu.SkipWaitResult", await self._client.send("skip_wait", params)).sent
-
-
-def _attachments(parts: Sequence[MediaPart]) -> tuple[tu.Attachment, ...]:
-    return tuple(
-        tu.Attachment(data=part.data, media_type=part.media_type, name=part.name if isinstance(part, FilePart) else "")
-        for part in parts
-    )

@@ -178,7 +178,9 @@ class ServerLink:
             self._side.abandon(key)
             self._slots.release()
             raise Refusal(
-                "too_large", f"the request is larger than the {limit} bytes that the server takes", limit=limit
+                "too_large",
+                f"the request is larger than the {limit:,} bytes that the server takes. Next: send a file, or a shorter text",
+                limit=limit,
             )
         self._pending[key] = pending
         self._subscribing += isinstance(params, SubscribeParams)

@@ -88,6 +88,7 @@ class EngineMethods:
             "fleet": isinstance(store, Watching),
             "batch": True,
             "upload": True,
+            "upload_pieces": True,
         }
         return {name: True for name, is_there in has.items() if is_there}
 

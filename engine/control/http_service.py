@@ -145,4 +145,5 @@ class HttpService:
     def _samples(self) -> Iterator[Sample]:
         for status, count in self._methods.status().sessions.items():
             yield "engine_sessions", (status,), count
+        yield "engine_control_upload_bytes", (), self._methods.uploads.size
         yield from self._server.clients.samples()

@@ -36,7 +36,7 @@ from engine.control.protocol.json_schema import event_versions, schema_digest
 from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult
 from engine.control.protocol.server_side import note_text
 from engine.control.protocol.session_methods import SessionGetResult, SessionHead
-from engine.control.protocol.turn_methods import PromptParams, PromptResult
+from engine.control.protocol.turn_methods import PromptParams, PromptResult, UploadParams
 from engine.control.protocol.watch_methods import (
     ClientsNote,
     DrainingNote,
@@ -57,7 +57,7 @@ _FAILED_LOGINS_PER_SECOND: Final = 10
 MOST_OF_A_TOKEN: Final = 256
 # What is not begun any more by a server that is about to end; what runs may still be steered and answered.
 _NEW_WORK: Final = frozenset({"session.create", "session.fork", "prompt", "queue", "resume", "compact"})
-_OF_CONNECTIONS: Final = frozenset({"hello", "subscribe", "unsubscribe", "watch", "attend", "rpc.cancel"})
+_OF_CONNECTIONS: Final = frozenset({"hello", "subscribe", "unsubscribe", "watch", "attend", "rpc.cancel", "upload"})
 _AUDITED: Final = {
     "permission.reply": "answer",
     "question.answer": "answer",
@@ -170,6 +170,7 @@ class ControlServer:
             await connection.run()
         finally:
             del self.clients.by_id[name]
+            self._methods.uploads.drop_unfinished(name)
             self._presence.note_change()
             if connection.close_code == STALLED:
                 self.metrics.add("engine_control_stalls_total")
@@ -250,6 +251,8 @@ class ControlServer:
                 return client.watch(params)
             case AttendParams():
                 return self._attend(params, connection)
+            case UploadParams():
+                return self._methods.uploads.receive(params, connection.id, self.limits.upload_bytes)
             case PromptParams() if params.on_disconnect == "cancel":
                 result = await self.run_method(method, params, caller)
                 assert isinstance(result, PromptResult)

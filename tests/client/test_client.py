@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
+from trio.testing import MockClock
 
 import engine
 import engine.client
 from engine.client import Offline, Online, SessionHead
 from engine.control.listen import ServeOptions
+from engine.control.protocol.error_kinds import Refusal
+from engine.control.protocol.handshake import WireLimits
 from engine.control.service.server_discovery import server_folder
 from engine.core.errors import (
     AlreadyAnswered,
@@ -23,11 +27,20 @@ from engine.core.errors import (
 )
 from engine.core.events import CallStarted, InputAdmitted, PermissionAsked, TextDelta, TurnEnded
 from engine.core.ids import SessionId
+from engine.core.messages import ImagePart, UserMessage
 from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import SlowStore
 from engine.testing.script import Answer, call, done, text
-from tests.support.client_world import TRANSPORTS, ClientWorld, Transport, client_world, items_until, numbers_of
+from tests.support.client_world import (
+    FOR_EVER,
+    TRANSPORTS,
+    ClientWorld,
+    Transport,
+    client_world,
+    items_until,
+    numbers_of,
+)
 from tests.support.served_engine import served, wait_forever
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
@@ -54,6 +67,45 @@ async def test_whole_turn_over_each_transport(folder: Path, transport: Transport
         numbers = numbers_of([*items, *more])
         assert numbers == list(range(1, len(numbers) + 1))
         assert client.healed == 0
+
+
+async def test_large_attachments_come_over_the_socket(folder: Path) -> None:
+    image = await engine.attach(b"\x89PNG\r\n\x1a\n" + bytes(5 << 20))
+    async with client_world(folder, "unix", repeat=True) as world, world.client() as client:
+        session = await client.create_session(cwd=folder)
+        turn = await session.prompt("Look", attachments=[image, await engine.attach(b"GIF89a")])
+        await turn.wait()
+        message = (await world.engine.open_session(session.id)).state.transcript[0]
+        assert isinstance(message, UserMessage)
+        assert [part.media_type for part in message.parts if isinstance(part, ImagePart)] == ["image/png", "image/gif"]
+        assert image in message.parts
+        await session.queue("Again", attachments=[image])
+        with pytest.raises(ConfigError, match="has 33,554,433 bytes; this server takes 33,554,432"):
+            await session.prompt("Look", attachments=[ImagePart(data="A" * 44739244, media_type="image/png")])
+        with pytest.raises(Refusal, match="larger than the 1,048,576 bytes"):
+            await session.prompt("a" * (1 << 20), attachments=[image])
+
+
+async def test_upload_is_sent_again_after_a_cut(folder: Path, autojump_clock: MockClock) -> None:
+    image = await engine.attach(b"\x89PNG\r\n\x1a\n" + bytes(40_000))
+    limits = WireLimits(message_bytes=24_000)
+    async with client_world(folder, "pair", limits=limits, seconds=FOR_EVER) as world, world.client() as client:
+        uploads = world.uploads
+        assert uploads is not None
+
+        async def cut_in_the_middle() -> None:
+            while uploads.size < 10_000:
+                await trio.lowlevel.checkpoint()
+            world.cut()
+
+        session = await client.create_session(cwd=folder)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(cut_in_the_middle)
+            await (await session.prompt("Look", attachments=[image])).wait()
+        message = (await world.engine.open_session(session.id)).state.transcript[0]
+        assert isinstance(message, UserMessage)
+        assert image in message.parts
+        assert uploads.size == 40_008
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -12,8 +13,10 @@ from trio.testing import MockClock
 
 import engine
 from engine.client import RemoteSession
+from engine.control.protocol.handshake import WireLimits
 from engine.core.errors import AlreadyAnswered
 from engine.core.events import PermissionAsked, TurnEnded, TurnStarted
+from engine.core.messages import ImagePart
 from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FakeTools
@@ -29,12 +32,17 @@ SCRIPT: list[Answer] = [
 ]
 
 
+# In two pieces, with the limit of the scenario.
+IMAGE_BYTES = 8008
+IMAGE = ImagePart(media_type="image/png", data=base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8000)).decode())
+
+
 async def drive(world: ClientWorld, folder: Path, *, cuts: bool) -> RemoteSession:
     """Prompt, answer a question, wait for the end: each time with the same keys."""
     async with world.client("ada") as client:
         session = await client.create_session(cwd=folder, key="create")
         async with session.watch() as stream:
-            turn = await session.prompt("Go", key="prompt")
+            turn = await session.prompt("Go", attachments=[IMAGE], key="prompt")
             if cuts:
                 world.cut()
             async for item in stream:
@@ -60,7 +68,8 @@ async def answer(session: RemoteSession, request_id: str) -> None:
 async def scenario(at: CancelAt, folder: Path, *, cuts: bool) -> None:
     tools = FakeTools()
     opening: dict[str, Any] = {"tools": tools.tools(), "permissions": PermissionOptions()}
-    async with client_world(folder, "pair", *SCRIPT, **opening, seconds=FOR_EVER) as world:
+    limits = WireLimits(message_bytes=24_000)
+    async with client_world(folder, "pair", *SCRIPT, **opening, limits=limits, seconds=FOR_EVER) as world:
         with at.scope():
             await drive(world, folder, cuts=cuts)
         assert world.pair is not None
@@ -73,6 +82,9 @@ async def scenario(at: CancelAt, folder: Path, *, cuts: bool) -> None:
             # The server has seen that the others have gone.
             while len((await other.request("clients")).clients) > 1:  # type: ignore[attr-defined]  # its row says so
                 await trio.sleep(0.1)
+        # Only whole uploads are kept.
+        assert world.uploads is not None
+        assert world.uploads.size % IMAGE_BYTES == 0
 
 
 def play(step: int, folder: Path, *, cuts: bool) -> CancelAt:

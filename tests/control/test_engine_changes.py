@@ -22,7 +22,7 @@ from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.recent_keys import RecentKeys
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.turn_actions import media_of, settings_with
-from engine.control.uploads import Uploads
+from engine.control.uploads import MOST_BYTES, UNFINISHED_SECONDS, Uploads
 from engine.core.errors import (
     AlreadyAnswered,
     ConfigError,
@@ -321,6 +321,61 @@ async def test_attachments_are_read_and_refused() -> None:
         media_of((tu.Attachment(data=png), tu.Attachment(data="%")), sent)
     with pytest.raises(Refusal, match="no such upload"):
         media_of((tu.Attachment(upload="u"),), sent)
+
+
+def piece(data: bytes, size: int, upload: str | None = None) -> tu.UploadParams:
+    return tu.UploadParams(size=size, data=base64.b64encode(data).decode(), upload=upload)
+
+
+async def test_pieces_of_an_upload_become_one_file() -> None:
+    sent = uploads()
+    name = sent.receive(piece(b"one ", 7), "c1", 100).upload
+    with pytest.raises(Refusal, match="no such upload"):
+        sent.data(name)
+    for connection, upload in (("c2", name), ("c1", "other")):
+        with pytest.raises(Refusal, match="no such upload"):
+            sent.receive(piece(b"two", 7, upload), connection, 100)
+    assert sent.receive(piece(b"two", 7, name), "c1", 100) == tu.UploadResult(upload=name, received=7)
+    sent.drop_unfinished("c1")
+    assert sent.data(name) == b"one two"
+    with pytest.raises(Refusal, match="no such upload"):
+        sent.receive(piece(b"more", 7, name), "c1", 100)
+
+
+async def test_refused_and_unfinished_uploads_leave_nothing(autojump_clock: MockClock) -> None:
+    sent = uploads()
+    with pytest.raises(Refusal, match="at most 100 bytes"):
+        sent.receive(piece(b"a", 101), "c1", 100)
+    refused: list[tuple[tu.UploadParams, str]] = [
+        (piece(b"bcd", 3), "more than 3 bytes"),
+        (tu.UploadParams(size=3, data="%"), "expected base64"),
+    ]
+    for params, problem in refused:
+        name = sent.receive(piece(b"a", 3), "c1", 100).upload
+        with pytest.raises((Refusal, BadParams), match=problem):
+            sent.receive(attrs.evolve(params, upload=name), "c1", 100)
+        with pytest.raises(Refusal, match="no such upload"):
+            sent.receive(piece(b"bc", 3, name), "c1", 100)
+    ended, silent = (sent.receive(piece(b"a", 3), connection, 100).upload for connection in ("c1", "c2"))
+    sent.drop_unfinished("c1")
+    assert sent.size == 1
+    await trio.sleep(UNFINISHED_SECONDS)
+    assert sent.size == 0
+    for name, connection in ((ended, "c1"), (silent, "c2")):
+        with pytest.raises(Refusal, match="no such upload"):
+            sent.receive(piece(b"bc", 3, name), connection, 100)
+
+
+async def test_attached_uploads_make_room_for_new_ones() -> None:
+    sent, half = uploads(), bytes(MOST_BYTES // 2)
+    first, second = sent.add(half), sent.add(half)
+    with pytest.raises(Refusal, match="too much was uploaded"):
+        sent.receive(piece(b"a", 3), "c1", 100)
+    assert sent.data(second) == half
+    sent.receive(piece(b"a", 3), "c1", 100)
+    assert sent.data(first) == half
+    with pytest.raises(Refusal, match="no such upload"):
+        sent.data(second)
 
 
 def test_settings_change_only_what_is_set() -> None:

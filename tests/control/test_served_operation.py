@@ -63,6 +63,10 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
         await client.result("subscribe", session_id=session_id, at="start")
         turn = await client.result("prompt", session_id=session_id, text="A secret task", key="p1")
         request_id = (await client.events_until("permission_asked"))[-1]["request_id"]
+        async with server.unix() as other:
+            await other.hello("other")
+            await other.result("upload", size=5, data="YWI=")
+            assert (await metrics_of(server))[1]["engine_control_upload_bytes"] == 2
         assert (await metrics_of(server))[1]['engine_questions_open{kind="permission"}'] == 1
         await client.result("permission.reply", session_id=session_id, request_id=request_id, answer="once")
         await client.events_until("call_started")
@@ -83,6 +87,7 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
             'engine_questions_open{kind="permission"}': 0,
             "engine_tasks_overstaying": 0,
             "engine_processes": 0,
+            "engine_control_upload_bytes": 0,
             'engine_control_connections{transport="unix",role="full"}': 1,
             'engine_control_requests_total{method="prompt",code="ok"}': 1,
             'engine_control_requests_total{method="prompt",code="-32602"}': 1,

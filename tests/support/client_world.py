@@ -19,9 +19,11 @@ from engine.client.server_address import MESSAGE_BYTES, ServerAddress, SocketPat
 from engine.control.credentials import ClientCredentials, Login
 from engine.control.engine_methods import EngineMethods
 from engine.control.listen import ServeOptions, serve
+from engine.control.protocol.handshake import WireLimits
 from engine.control.server import ControlServer
 from engine.control.transport.line_transport import LineTransport
 from engine.control.transport.message_transport import MessageTransport
+from engine.control.uploads import Uploads
 from engine.core.errors import ServerOffline
 from engine.core.events import Durable
 from engine.permission.allow_all import AllowAll
@@ -86,6 +88,7 @@ class ClientWorld:
         cut: ends all connections.
         proxy: what lies between them, unless they are in memory.
         pair: if they are.
+        uploads: what the server of a pair keeps.
         nursery: of the server.
     """
 
@@ -95,6 +98,7 @@ class ClientWorld:
     nursery: trio.Nursery
     proxy: FaultProxy | None = None
     pair: PairAddress | None = None
+    uploads: Uploads | None = None
 
     def client(
         self, name: str = "test", *, address: ServerAddress | None = None, **options: Any
@@ -110,26 +114,34 @@ def scripted(*script: Answer, repeat: bool = False, **opening: Any) -> dict[str,
 
 @asynccontextmanager
 async def client_world(
-    folder: Path, transport: Transport, *script: Answer, repeat: bool = False, seconds: float = 120, **opening: Any
+    folder: Path,
+    transport: Transport,
+    *script: Answer,
+    repeat: bool = False,
+    seconds: float = 120,
+    limits: WireLimits | None = None,
+    **opening: Any,
 ) -> AsyncGenerator[ClientWorld]:
-    """Serve an engine over *transport*; *opening* is for `open_engine`."""
+    """Serve an engine over *transport*; *opening* is for `open_engine`, *limits* for a pair."""
     with trio.fail_after(seconds):
         async with (
             engine.open_engine(**scripted(*script, repeat=repeat, **opening)) as opened,
             trio.open_nursery() as nursery,
         ):
-            yield await _serve(opened, nursery, transport, folder)
+            yield await _serve(opened, nursery, transport, folder, limits)
             nursery.cancel_scope.cancel()
 
 
-async def _serve(opened: engine.Engine, nursery: trio.Nursery, transport: Transport, folder: Path) -> ClientWorld:
+async def _serve(
+    opened: engine.Engine, nursery: trio.Nursery, transport: Transport, folder: Path, limits: WireLimits | None
+) -> ClientWorld:
     if transport == "pair":
-        server = ControlServer(
-            EngineMethods(opened), ClientCredentials(now=trio.current_time, random=secrets.token_bytes)
-        )
+        methods = EngineMethods(opened)
+        credentials = ClientCredentials(now=trio.current_time, random=secrets.token_bytes)
+        server = ControlServer(methods, credentials, limits=limits)
         await nursery.start(server.run_tasks)
         pair = PairAddress(server, nursery)
-        return ClientWorld(opened, pair, pair.cut, nursery, pair=pair)
+        return ClientWorld(opened, pair, pair.cut, nursery, pair=pair, uploads=methods.uploads)
     proxy = FaultProxy()
     path = folder / "proxy.sock" if transport == "unix" else None
     port = await nursery.start(proxy.serve, path)

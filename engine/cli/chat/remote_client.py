@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, cast, final
+from typing import cast, final
 
 import trio
 
@@ -38,10 +37,6 @@ from engine.journal.state import SessionState, Waiting
 
 _INTERRUPTED = "Its turn was interrupted, as no engine runs it. Your next message ends it and begins a new one."
 _PARKED = "Its turn waits for an answer, and no engine runs it. Next: engine attach --resume"
-
-
-# Of a message, besides its text and files.
-_FRAME_BYTES: Final = 16_384
 
 
 @final
@@ -138,14 +133,7 @@ class RemoteClient:
     async def _load(self, text: str) -> LoadedMessage:
         """Return *text* with the files of this machine that it names. A checkpoint if it names any. Raises `ConfigError`."""
         # Which models there are, the server knows: it refuses what its model does not read.
-        loaded = await load_message(text, str(Path.cwd()), "", self._config)
-        size = len(json.dumps(loaded.text)) + sum(len(part.data) for part in loaded.media)
-        limit = self._client.server.limits.message_bytes - _FRAME_BYTES
-        if size > limit:
-            raise ConfigError(
-                f"the message and its files have {size:,} bytes; this server takes {limit:,}. Next: attach smaller files"
-            )
-        return loaded
+        return await load_message(text, str(Path.cwd()), "", self._config)
 
     async def _remove(self, input_id: InputId) -> bool:
         result = await self._client.request("queue.remove", session_id=self.session.id, input_id=input_id)

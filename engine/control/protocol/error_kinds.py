@@ -92,7 +92,7 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
         ErrorKind(
             kind="not_found",
             code=-32004,
-            meaning="There is no such session, message, call, question, input or grant.",
+            meaning="There is no such session, message, call, question, input, grant or upload.",
             facts=("what",),
             classes=(
                 errors.SessionNotFound,

@@ -135,6 +135,14 @@ METHODS: Final[Mapping[str, Method]] = {
         Method("events", wa.EventsParams, wa.EventsResult, "Return a page of events.", "read", ("not_found",)),
         Method("watch", wa.WatchParams, wa.WatchResult, "Watch the list of sessions.", "read"),
         # -- turns
+        Method(
+            "upload",
+            tu.UploadParams,
+            tu.UploadResult,
+            "Send a piece of a file that is too large for a message.",
+            "full",
+            ("not_found", "conflict", "too_large", "unsupported"),
+        ),
         Method("prompt", tu.PromptParams, tu.PromptResult, "Start a turn.", "full", _PROMPT_ERRORS),
         Method(
             "queue",

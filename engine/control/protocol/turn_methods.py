@@ -36,6 +36,34 @@ class Attachment(Params):
 
 
 @attrs.frozen(kw_only=True)
+class UploadParams(Params):
+    """A piece of a file that is sent before the prompt it goes with. The pieces of a file come in order.
+
+    Attributes:
+        size: how many bytes the whole file has; the same in each piece.
+        data: the piece, as base64.
+        upload: what the first piece was answered with; None: this is the first.
+    """
+
+    size: Annotated[int, Bounds(1, 1 << 30)]
+    data: Text
+    upload: Id | None = None
+
+
+@attrs.frozen(kw_only=True)
+class UploadResult:
+    """Where an upload is.
+
+    Attributes:
+        upload: its reference. It can be attached once all of it has come, for an hour.
+        received: how many bytes have come. Those of an unfinished upload are dropped when its connection ends.
+    """
+
+    upload: str
+    received: int
+
+
+@attrs.frozen(kw_only=True)
 class PromptParams(SessionParams):
     """A prompt, which starts a turn.
 

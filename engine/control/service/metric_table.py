@@ -61,6 +61,7 @@ METRICS: Final[Mapping[str, Metric]] = {
         Metric(
             "engine_control_stalls_total", "counter", "Connections that were closed because the client read nothing."
         ),
+        Metric("engine_control_upload_bytes", "gauge", "Memory of files that clients have sent ahead of prompts."),
         Metric("engine_control_refused_total", "counter", "Connections and requests that were refused.", ("reason",)),
         Metric("engine_control_lag_seconds", "histogram", "From an event to its sending.", (), _SHORT),
         Metric("process_cpu_seconds_total", "counter", "User and system time."),

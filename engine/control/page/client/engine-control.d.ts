@@ -28,7 +28,7 @@ export type ErrorData =
   | { kind: "not_ready"; retry: RetryAdvice; error?: string; }
   /** The connection's role does not allow it. */
   | { kind: "forbidden"; retry: RetryAdvice; error?: string; role?: unknown; needed?: unknown; }
-  /** There is no such session, message, call, question, input or grant. */
+  /** There is no such session, message, call, question, input, grant or upload. */
   | { kind: "not_found"; retry: RetryAdvice; error?: string; what?: unknown; }
   /** A turn is running in the session, or the session was just closed. */
   | { kind: "busy"; retry: RetryAdvice; error?: string; turn_id?: unknown; status?: unknown; }
@@ -2633,6 +2633,24 @@ export interface UnsubscribeResult {
   position: string;
 }
 
+/** A piece of a file that is sent before the prompt it goes with. The pieces of a file come in order. */
+export interface UploadParams {
+  /** how many bytes the whole file has; the same in each piece. */
+  size: number;
+  /** the piece, as base64. */
+  data: string;
+  /** what the first piece was answered with; None: this is the first. */
+  upload?: string | null;
+}
+
+/** Where an upload is. */
+export interface UploadResult {
+  /** its reference. It can be attached once all of it has come, for an hour. */
+  upload: string;
+  /** how many bytes have come. Those of an unfinished upload are dropped when its connection ends. */
+  received: number;
+}
+
 /** Tokens as counted by the host. */
 export interface Usage {
   /** prompt tokens that came from no cache. */
@@ -2756,6 +2774,7 @@ export interface Methods {
   "messages": { params: MessagesParams; result: MessagesResult };
   "events": { params: EventsParams; result: EventsResult };
   "watch": { params: WatchParams; result: WatchResult };
+  "upload": { params: UploadParams; result: UploadResult };
   "prompt": { params: PromptParams; result: PromptResult };
   "queue": { params: QueueParams; result: QueueResult };
   "queue.remove": { params: QueueRemoveParams; result: QueueRemoveResult };

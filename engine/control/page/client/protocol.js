@@ -34,6 +34,7 @@ export const METHODS = {
   "messages": {"role":"read","key":false},
   "events": {"role":"read","key":false},
   "watch": {"role":"read","key":false},
+  "upload": {"role":"full","key":false},
   "prompt": {"role":"full","key":true},
   "queue": {"role":"full","key":true},
   "queue.remove": {"role":"full","key":false},
