@@ -1,4 +1,4 @@
-"""The same with pytest: one decorator, fixtures as always. With pytest-trio, `trio_mode = true`."""
+"""The same with pytest: one decorator, fixtures as always."""
 
 import subprocess
 import sys
@@ -37,5 +37,5 @@ async def test_two_queries(pool: Pool) -> None:
 
 
 if __name__ == "__main__":
-    command = [sys.executable, "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider", "-o", "trio_mode=true"]
+    command = [sys.executable, "-m", "pytest", __file__, "-q", "-p", "no:cacheprovider"]
     raise SystemExit(subprocess.run(command, check=False).returncode)

@@ -39,6 +39,14 @@ class TooManyPoints(ValueError):
     """A run has more points than are allowed."""
 
 
+class NoSuchPoint(ValueError):
+    """The only point to cancel at is none of the run's."""
+
+
+# Tracebacks name what users import.
+PromiseBroken.__module__ = NotRepeatable.__module__ = "engine.testing"
+
+
 @attrs.frozen(kw_only=True)
 class Report:
     """The number of points and runs.
@@ -100,6 +108,11 @@ class CancelPlan:
     gaps: Sequence[int] = (1, 7)
     only: Injection | None = None
 
+    def __attrs_post_init__(self) -> None:
+        """Raise ValueError for numbers that make no sense."""
+        if self.every < 1 or min(self.gaps, default=1) < 1:
+            raise ValueError("every and seconds are numbers of points, at least 1")
+
     def injections(self, points: int) -> Iterator[Injection]:
         """Yield the cancels for a run with so many points."""
         if self.only is not None:
@@ -126,6 +139,7 @@ def enumerate_cancels(
     play: Callable[[Injection | None, int], Played], plan: CancelPlan, on_broken: Callable[[Broken], None]
 ) -> Report:
     """Play once for each cancel of *plan*, and call *on_broken* for a run with problems; it raises."""
+    __tracebackhide__ = True
     points = runs = 0
     for seed in plan.seeds:
         base = play(None, seed)
@@ -146,6 +160,7 @@ def enumerate_cancels(
 
 def raise_broken(broken: Broken) -> None:
     """Raise `PromiseBroken` with the way, the point and the problems."""
+    __tracebackhide__ = True
     where = "without a cancel"
     injection = broken.injection
     if injection is not None:
@@ -156,12 +171,20 @@ def raise_broken(broken: Broken) -> None:
     raise PromiseBroken(f"{where}, seed {broken.seed}:\n  {message}")
 
 
-def check_ways(ways: Iterable[str], existing: Iterable[str]) -> None:
-    """Raise ValueError for a way that does not exist."""
-    existing = tuple(existing)
-    for way in ways:
+def seeds_from(first: int, number: int) -> range:
+    """Return the seeds of so many schedules. Raises ValueError if there are none."""
+    if number < 1:
+        raise ValueError("schedules is at least 1")
+    return range(first, first + number)
+
+
+def selected_ways(ways: Iterable[str], existing: Iterable[str]) -> tuple[str, ...]:
+    """Return *ways*, of which there may be a single one. Raises ValueError for one that does not exist."""
+    selected, existing = (ways,) if isinstance(ways, str) else tuple(ways), tuple(existing)
+    for way in selected:
         if way not in existing:
             raise ValueError(f"{way!r} is no way to cancel; there are {', '.join(existing)}")
+    return selected
 
 
 def play_everywhere(
@@ -174,9 +197,9 @@ def play_everywhere(
     only: Injection | None,
 ) -> Report:
     """Cancel *scenario*, which knows how to play itself, at each of its points."""
+    __tracebackhide__ = True
     existing = scenario.cancel_ways
-    selected = tuple(existing if ways is None else ways) if only is None else (only.way,)
-    check_ways(selected, existing)
+    selected = selected_ways((existing if ways is None else ways) if only is None else only.way, existing)
     plan = CancelPlan(
         ways={way: existing[way] for way in selected}, seeds=(seed,), every=every, gaps=tuple(gaps), only=only
     )

@@ -9,6 +9,9 @@ from typing import TypeGuard
 
 from engine.testing.cancellation.source_places import HIDDEN, NOWHERE, Place
 
+# Of a message; pytest explains an assertion in the lines after the first.
+MOST_LINES = 12
+
 
 def is_group(error: BaseException) -> TypeGuard[BaseExceptionGroup[BaseException]]:
     """Tell whether *error* is a group."""
@@ -34,10 +37,21 @@ def raising_place(error: BaseException) -> Place:
 
 
 def described(error: BaseException) -> str:
-    """Return an exception's type, the first line of its message, and where it was raised."""
-    lines = str(error).splitlines()
-    message = f": {lines[0]}" if lines else ""
-    return f"{type(error).__name__}{message} ({raising_place(error)})"
+    """Return an exception's type, its message, and, after the first line of that, where it was raised."""
+    first, *more = str(error).splitlines() or [""]
+    message = f": {first}" if first else ""
+    shortened = [*more[:MOST_LINES], "..."] if len(more) > MOST_LINES else more
+    return "\n".join((f"{type(error).__name__}{message} ({raising_place(error)})", *shortened))
+
+
+def traceback_of(error: BaseException) -> str:
+    """Return the traceback of an exception as Python prints it, without the frames of Trio and of this kit."""
+    text = traceback.TracebackException.from_exception(error, compact=True)
+    todo = [text]
+    for one in todo:
+        one.stack[:] = [frame for frame in one.stack if not frame.filename.startswith(HIDDEN)]
+        todo += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other is not None]
+    return "".join(text.format()).rstrip()
 
 
 def without_partial(function: object) -> object:

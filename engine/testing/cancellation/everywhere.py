@@ -15,7 +15,14 @@ import attrs
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import CancelPlan, Playable, Report, check_ways, play_everywhere
+from engine.testing.cancellation.enumeration import (
+    CancelPlan,
+    Playable,
+    Report,
+    play_everywhere,
+    seeds_from,
+    selected_ways,
+)
 from engine.testing.cancellation.error_text import without_partial
 from engine.testing.cancellation.function_run import FunctionRun, FunctionSource, RunOptions, run_function
 from engine.testing.cancellation.injections import (
@@ -98,29 +105,43 @@ def cancel_everywhere(
         NotRepeatable: two runs without a cancel differ.
         ValueError: an unknown way, a number that makes no sense, or a function with too many points.
     """
-    if every < 1 or schedules < 1:
-        raise ValueError("every and schedules are at least 1")
+    __tracebackhide__ = True
     if trio.lowlevel.in_trio_run():
         raise RuntimeError("cancel_everywhere starts runs of Trio itself: call it from an ordinary function")
     injection = None if only is None else parse_injection(only)
     if isinstance(scenario, Playable):
         return play_everywhere(scenario, ways=ways, seed=seed, every=every, gaps=seconds, only=injection)
-    options = RunOptions(
+    options = run_options(limit=limit, folder=folder, raises=raises, most_points=most_points)
+    plan, left_out = function_plan(by, injection, seeds=seeds_from(seed, schedules), every=every, gaps=seconds)
+    subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
+    return attrs.evolve(run_everywhere(subject, plan), left_out=left_out)
+
+
+def run_options(
+    *,
+    limit: float,
+    raises: type[BaseException] | tuple[type[BaseException], ...],
+    most_points: int,
+    folder: str | os.PathLike[str] | None = None,
+    passes: tuple[type[BaseException], ...] = (),
+) -> RunOptions:
+    """Return what is the same in all runs. Raises ValueError for numbers that make no sense."""
+    if not limit > 0 or most_points < 1:
+        raise ValueError("limit is more than 0 seconds, and most_points at least 1")
+    return RunOptions(
         limit=limit,
         folder=None if folder is None else Path(folder),
         raises=raises if isinstance(raises, tuple) else (raises,),
         most_points=most_points,
+        passes=passes,
     )
-    plan, left_out = function_plan(by, injection, seeds=range(seed, seed + schedules), every=every, gaps=seconds)
-    subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
-    return attrs.evolve(run_everywhere(subject, plan), left_out=left_out)
 
 
 def function_plan(
     by: Iterable[str] | None, only: Injection | None, *, seeds: range, every: int, gaps: Iterable[int]
 ) -> tuple[CancelPlan, tuple[str, ...]]:
     """Return which cancels to try, and the ways that are left out. Raises ValueError for an unknown way."""
-    ways, left_out = usable_ways(by if only is None else (only.way,))
+    ways, left_out = usable_ways(by if only is None else only.way)
     plan = CancelPlan(
         ways={way: PARTS[way][1] is not None for way in ways}, seeds=seeds, every=every, gaps=tuple(gaps), only=only
     )
@@ -129,8 +150,7 @@ def function_plan(
 
 def usable_ways(by: Iterable[str] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the ways that can be used here, and those of the default ways that can't, with the reason."""
-    ways = SINGLE_WAYS if by is None else tuple(by)
-    check_ways(ways, FUNCTION_WAYS)
+    ways = selected_ways(SINGLE_WAYS if by is None else by, FUNCTION_WAYS)
     reason = _why_no_interrupt()
     if reason is None:
         return ways, ()

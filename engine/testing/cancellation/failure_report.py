@@ -31,6 +31,7 @@ class CancelFailure:
         struck: the task and the line at which the cancel arrived.
         problems: what was wrong.
         timeline: what the tasks did.
+        traceback: of the exception that the function raised without a cancel.
         also_at: all points at which the same way shows a problem.
         again: what repeats exactly this run.
         svg_path: where the drawing is; None: it was not asked for.
@@ -45,6 +46,7 @@ class CancelFailure:
     struck: tuple[str, Place] | None
     problems: tuple[str, ...]
     timeline: Timeline
+    traceback: str = ""
     also_at: tuple[int, ...] = ()
     again: str = ""
     svg_path: Path | None = None
@@ -69,6 +71,8 @@ class CancelFailure:
         marks = " (>> marks the cancel, and where it arrived)" if self.injection else ""
         lines += ["", f"  What the tasks did{marks}:", ""]
         lines += [f"    {line}" for line in self.timeline.lines()]
+        if self.traceback:
+            lines += ["", "  What it raised:", "", *(f"    {line}".rstrip() for line in self.traceback.splitlines())]
         if self.svg_path is not None:
             lines += ["", f"  The same as a drawing: {self.svg_path}"]
         lines += ["", "  To repeat exactly this run:", "", f"    {self.again}"]
@@ -79,14 +83,19 @@ class CancelFailure:
         if self.injection is not None:
             facts.append(("cancelled", [_how(self.injection)]))
             facts.append(
-                ("when", [f"at point {self.injection.point} of {self.total} ({self.point_name}), seed {self.seed}"])
+                (
+                    "when",
+                    [f"at point {self.injection.point} of {self.total} ({_step(self.point_name)}), seed {self.seed}"],
+                )
             )
             if self.struck is None:
                 arrived = "nowhere: the function ended before its next checkpoint, or was shielded"
             else:
                 arrived = f"in the task {self.struck[0]}, at {self.struck[1]}"
             facts.append(("arrived", [arrived]))
-        facts.append(("broken", [f"{number}. {text}" for number, text in enumerate(self.problems, 1)]))
+        # The traceback has the rest of a message.
+        problems = [text.partition("\n")[0] for text in self.problems] if self.traceback else self.problems
+        facts.append(("broken", [f"{number}. {text}" for number, text in enumerate(problems, 1)]))
         if len(self.also_at) > 1:
             facts.append(("shown", [_points(self.also_at, self.total)]))
         return facts
@@ -96,10 +105,19 @@ def _entry(title: str, texts: Sequence[str]) -> list[str]:
     lines: list[str] = []
     for number, text in enumerate(texts):
         head = f"  {title if not number else '':<10} "
+        first, *more = text.splitlines()
         lines += textwrap.wrap(
-            text, 112, initial_indent=head, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False
+            first, 112, initial_indent=head, subsequent_indent=" " * 13, break_long_words=False, break_on_hyphens=False
         ) or [head]
+        # A message of several lines is a table or a comparison: it keeps its form.
+        lines += [f"{' ' * 13}{line}".rstrip() for line in more]
     return lines
+
+
+def _step(point: str) -> str:
+    """Return in words what happens at a point: `after a step of serve`; one that the program marks has a name of its own."""
+    when, _, task = point.partition(" ")
+    return f"{when} a step of {task}" if when in {"before", "after"} and task else point
 
 
 def _how(injection: Injection) -> str:

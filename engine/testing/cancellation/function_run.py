@@ -19,7 +19,7 @@ import trio
 
 from engine.testing.cancellation.cancel_target import REASON, CancelTarget
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.error_text import described, is_group, leaves, without_partial
+from engine.testing.cancellation.error_text import described, is_group, leaves, traceback_of, without_partial
 from engine.testing.cancellation.function_points import FunctionPoints
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
@@ -60,11 +60,12 @@ class RunOptions:
 
 @attrs.define(eq=False, kw_only=True)
 class FunctionRun:
-    """A run: its points, and what was wrong with it, as sentences."""
+    """A run: its points, what was wrong with it, as sentences, and where an exception came from, as Python prints it."""
 
     points: FunctionPoints
     problems: list[str] = attrs.field(factory=list[str])
     returned: bool = False
+    traceback: str = ""
 
 
 class TrioRun(Protocol):
@@ -244,6 +245,7 @@ def _note_raised(run: FunctionRun, error: BaseException, options: RunOptions) ->
     if ones:
         named = "; ".join(map(described, ones))
         run.problems.append(f"the function raised {named}")
+        run.traceback = traceback_of(error)
 
 
 # ---- what is left inside of the run ----------------------------------------------------------------------------------

@@ -21,9 +21,16 @@ import pytest
 import trio
 
 from engine.testing.cancellation.complaints import Complaints
-from engine.testing.cancellation.enumeration import CancelPlan, NotRepeatable, PromiseBroken, TooManyPoints
+from engine.testing.cancellation.enumeration import (
+    CancelPlan,
+    NoSuchPoint,
+    NotRepeatable,
+    PromiseBroken,
+    TooManyPoints,
+    seeds_from,
+)
 from engine.testing.cancellation.error_text import described, leaves
-from engine.testing.cancellation.everywhere import describe_function, function_plan
+from engine.testing.cancellation.everywhere import describe_function, function_plan, run_options
 from engine.testing.cancellation.function_run import (
     AsyncFunction,
     FunctionRun,
@@ -74,6 +81,8 @@ class MarkedTest(RunSubject):
     _run: FunctionRun | None = attrs.field(default=None, init=False)
     _run_seed: int = attrs.field(default=0, init=False)
     _is_set_up: bool = attrs.field(default=True, init=False)
+    _cancelled_runs: int = attrs.field(default=0, init=False)
+    _points: int = attrs.field(default=0, init=False)
     _stash: dict[pytest.StashKey[object], object] = attrs.field(
         factory=dict["pytest.StashKey[object]", object], init=False
     )
@@ -88,14 +97,8 @@ class MarkedTest(RunSubject):
             pytest.fail(
                 f"cancel_everywhere takes the keywords {allowed_keywords}, not {unallowed_keywords[0]}", pytrace=False
             )
-        if hasattr(function, "hypothesis"):
-            pytest.fail(
-                "cancel_everywhere and Hypothesis's given don't go together: engine.testing.stateful draws cancels as data",
-                pytrace=False,
-            )
-        if not inspect.iscoroutinefunction(function):
-            pytest.fail("cancel_everywhere is for async tests: this one is not async", pytrace=False)
-        is_trio = item.get_closest_marker("trio") is not None
+        _refuse_other_tests(item)
+        is_trio = _belongs_to_pytest_trio(item)
         if not is_trio:
             _refuse_async_fixtures(item)
         plan, options = _plan(item.config, marker)
@@ -129,20 +132,23 @@ class MarkedTest(RunSubject):
 
         # pytest passes the arguments of the first run by their names; each run looks for its own.
         def everything(**_: object) -> None:
-            counts["tests"] += 1
             text = ""
             try:
-                report = run_everywhere(self, self.plan)
-            except (PromiseBroken, NotRepeatable, TooManyPoints) as error:
+                run_everywhere(self, self.plan)
+            except (PromiseBroken, NotRepeatable, TooManyPoints, NoSuchPoint) as error:
                 text = str(error)
-            else:
-                counts["runs"] += report.runs
-                counts["points"] += report.points
+            self._add_to(counts, is_safe=not text)
             if text:
                 # Outside of the handler: the text is all that there is to read.
                 pytest.fail(text, pytrace=False)
 
         self.item.obj = everything
+
+    def _add_to(self, counts: dict[str, int], *, is_safe: bool) -> None:
+        counts["tests"] += 1
+        counts["runs"] += self._cancelled_runs
+        counts["points"] += self._points
+        counts["without_points"] += is_safe and not self._points
 
     # ---- one run -----------------------------------------------------------------------------------------------------
 
@@ -154,7 +160,10 @@ class MarkedTest(RunSubject):
             self._set_up()
         run = self._run = new_run(injection, self.options, is_detailed=is_detailed)
         self._run_seed = seed
+        self._cancelled_runs += injection is not None
         check_run(run, self.options, complaints, self._run_and_tear_down)
+        if injection is None:
+            self._points = max(self._points, len(run.points.names))
         self._run = None
         return run
 
@@ -229,6 +238,29 @@ def _raise_outcome(group: BaseExceptionGroup[BaseException]) -> None:
             raise one
 
 
+def _refuse_other_tests(item: pytest.Function) -> None:
+    """Fail a test that can't be run again and again in Trio."""
+    function = item.obj
+    if hasattr(function, "hypothesis"):
+        reason = "does not go together with Hypothesis's given: engine.testing.TrioMachine draws cancels as data"
+    elif item.get_closest_marker("asyncio") is not None:
+        reason = "is for tests that run in Trio: this one is marked for asyncio"
+    elif inspect.isasyncgenfunction(function):
+        reason = "is for async tests: this one has a yield, which makes it a generator"
+    elif not inspect.iscoroutinefunction(function):
+        reason = "is for async tests: this one is not async"
+    else:
+        return
+    pytest.fail(f"cancel_everywhere {reason}", pytrace=False)
+
+
+def _belongs_to_pytest_trio(item: pytest.Function) -> bool:
+    """Tell whether pytest-trio runs the test, with its fixtures; where it is installed it need not be asked to."""
+    if item.get_closest_marker("trio") is not None:
+        return True
+    return item.config.pluginmanager.hasplugin("trio") and item.get_closest_marker("anyio") is None
+
+
 def _refuse_async_fixtures(item: pytest.Function) -> None:
     for name, definitions in item._fixtureinfo.name2fixturedefs.items():
         function = definitions[-1].func
@@ -248,17 +280,19 @@ def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[CancelPlan, RunOp
         plan, _ = function_plan(
             values.get("by"),
             None if only is None else parse_injection(only),
-            seeds=range(first, first + values.get("schedules", 1)),
+            seeds=seeds_from(first, values.get("schedules", 1)),
             every=values.get("every", 1),
             gaps=values.get("seconds", (1, 7)),
         )
+        options = run_options(
+            limit=values.get("limit", 10.0),
+            raises=values.get("raises", ()),
+            most_points=values.get("most_points", 100_000),
+            passes=_OUTCOMES,
+        )
     except ValueError as error:
-        pytest.fail(str(error), pytrace=False)
-    raises: type[BaseException] | tuple[type[BaseException], ...] = values.get("raises", ())
-    options = RunOptions(
-        limit=values.get("limit", 10.0),
-        raises=raises if isinstance(raises, tuple) else (raises,),
-        most_points=values.get("most_points", 100_000),
-        passes=_OUTCOMES,
-    )
-    return plan, options
+        problem = str(error)
+    else:
+        return plan, options
+    # Outside of the handler: the text is all that there is to read.
+    pytest.fail(f"cancel_everywhere: {problem}", pytrace=False)

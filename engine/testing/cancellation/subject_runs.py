@@ -13,6 +13,7 @@ from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.enumeration import (
     Broken,
     CancelPlan,
+    NoSuchPoint,
     NotRepeatable,
     PromiseBroken,
     Report,
@@ -50,9 +51,11 @@ class RunSubject:
 
 def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
     """Run *subject* without a cancel, twice, and then with each cancel of *plan*. Raises at the first broken promise."""
+    __tracebackhide__ = True
     complaints = Complaints()
 
     def play(injection: Injection | None, seed: int) -> FunctionRun:
+        __tracebackhide__ = True
         run = subject.play(injection, seed, complaints)
         if len(run.points.names) > run.points.most_points:
             raise TooManyPoints(
@@ -63,9 +66,11 @@ def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
             # The first run also does what only a first run does: imports, caches. What it leaves is not counted.
             first, run = run, subject.play(None, seed, complaints)
             check_same(subject, first, run)
+            _check_only(subject, plan, points=len(run.points.names))
         return run
 
     def on_broken(broken: Broken) -> NoReturn:
+        __tracebackhide__ = True
         assert isinstance(broken.run, FunctionRun)
         assert isinstance(broken.base, FunctionRun)
         raise_failure(subject, plan, broken, complaints)
@@ -76,11 +81,30 @@ def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
 
 def check_same(subject: RunSubject, first: FunctionRun, second: FunctionRun) -> None:
     """Raise NotRepeatable if two runs without a cancel differ."""
+    __tracebackhide__ = True
     one, other = first.points.names, second.points.names
     if one == other:
         return
     at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
     raise NotRepeatable(_difference(subject, at, one, other))
+
+
+def _check_same_before(subject: RunSubject, broken: Broken) -> None:
+    """Raise NotRepeatable if the run differs from the one without a cancel before its cancel."""
+    __tracebackhide__ = True
+    names, run_names = broken.base.points.names, broken.run.points.names
+    until = 0 if broken.injection is None else broken.injection.point
+    if run_names[:until] != names[:until]:
+        at = next((n for n, (a, b) in enumerate(zip(names, run_names, strict=False)) if a != b), len(run_names))
+        raise NotRepeatable(_difference(subject, at, names, run_names))
+
+
+def _check_only(subject: RunSubject, plan: CancelPlan, *, points: int) -> None:
+    """Raise NoSuchPoint if the only cancel can't be made."""
+    __tracebackhide__ = True
+    if plan.only is not None and plan.only.point >= points:
+        there_are = f"its points are 0 to {points - 1}" if points else "it has no point"
+        raise NoSuchPoint(f"{subject.name} has no point {plan.only.point}: {there_are}")
 
 
 def _difference(subject: RunSubject, at: int, one: list[str], other: list[str]) -> str:
@@ -101,14 +125,9 @@ def _difference(subject: RunSubject, at: int, one: list[str], other: list[str]) 
 
 def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complaints: Complaints) -> NoReturn:
     """Find the smallest cancel that shows a problem, run it once more in detail, and raise the report."""
+    __tracebackhide__ = True
     names = broken.base.points.names
-    if (
-        broken.injection is not None
-        and broken.run.points.names[: broken.injection.point] != names[: broken.injection.point]
-    ):
-        run_names = broken.run.points.names
-        at = next((n for n, (a, b) in enumerate(zip(names, run_names, strict=False)) if a != b), len(run_names))
-        raise NotRepeatable(_difference(subject, at, names, run_names))
+    _check_same_before(subject, broken)
     injection, seed, run = _smallest(subject, plan, broken, complaints)
     detailed = subject.play(injection, seed, complaints, is_detailed=True)
     problems = detailed.problems or [
@@ -125,6 +144,7 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
         struck=detailed.points.first_struck,
         problems=tuple(problems),
         timeline=detailed.points.timeline or Timeline(),
+        traceback=detailed.traceback if injection is None else "",
         also_at=()
         if injection is None or plan.only is not None
         else _also_at(subject, injection, seed, complaints, points=len(names)),
@@ -141,7 +161,7 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
 def _smallest(
     subject: RunSubject, plan: CancelPlan, broken: Broken, complaints: Complaints
 ) -> tuple[Injection | None, int, FunctionRun]:
-    """Return the first cancel that shows a problem, among those that are smaller than the one points_found, or that one."""
+    """Return the first cancel that shows a problem, among those that are smaller than the one found, or that one."""
     assert isinstance(broken.run, FunctionRun)
     injection, seed = broken.injection, broken.seed
     if injection is None or plan.only is not None:

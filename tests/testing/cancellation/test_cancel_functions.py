@@ -55,7 +55,7 @@ def failure_of(error: PromiseBroken) -> CancelFailure:
 def test_each_point_in_each_way() -> None:
     report = cancel_everywhere(two_tasks)
     assert report.runs == 5 * report.points > 0
-    assert cancel_everywhere(two_tasks, by=("scope",), every=3).runs == -(-report.points // 3)
+    assert cancel_everywhere(two_tasks, by="scope", every=3).runs == -(-report.points // 3)
     assert cancel_everywhere(two_tasks, by=("scope_twice",), seconds=(1, 2)).runs == 2 * report.points
     assert cancel_everywhere(two_tasks, by=("scope",), schedules=3).runs >= 3 * (report.points - 2)
 
@@ -169,6 +169,10 @@ def test_runs_that_differ_are_refused() -> None:
     [
         ({"by": ("scop",)}, "'scop' is no way to cancel"),
         ({"every": 0}, "at least 1"),
+        ({"schedules": 0}, "at least 1"),
+        ({"seconds": (0,)}, "at least 1"),
+        ({"limit": 0}, "more than 0 seconds"),
+        ({"only": "scope@99"}, "two_tasks has no point 99: its points are 0 to"),
         ({"only": "scope"}, "is no cancel"),
         ({"most_points": 2}, "more than 2 points"),
     ],

@@ -114,7 +114,22 @@ async def test_hypothesis(_):
 
 @pytest.mark.cancel_everywhere
 async def test_fails():
-    assert 1 == 2
+    assert [1, 2] == [1, 3]
+
+
+@pytest.mark.cancel_everywhere(by="scope", every=0)
+async def test_no_number():
+    pass
+
+
+@pytest.mark.cancel_everywhere(by="scope")
+async def test_without_checkpoint():
+    pass
+
+
+@pytest.mark.cancel_everywhere
+async def test_generator():
+    yield
 """
 ANYIO = """
 @pytest.fixture
@@ -163,25 +178,38 @@ def test_leak_is_found_and_repeated(tmp_path: Path) -> None:
     # Another point of the same test is fine: after the last one it has been given back.
     text, outcomes = run(tmp_path, LEAKS, "--cancel-everywhere-only=scope@9")
     assert outcomes == {"passed": 1}, text
-    assert "1 cancelled runs of 1 test" in text
+    assert "1 test with 10 points, cancelled in 1 run" in text
+    text, outcomes = run(tmp_path, LEAKS, "--cancel-everywhere-only=scope@10")
+    assert "test_pool has no point 10: its points are 0 to 9" in text
 
 
 def test_fixtures_and_parameters(tmp_path: Path) -> None:
     text, outcomes = run(tmp_path, WELL, "-n", "2")
     assert outcomes["passed"] == 4, text
-    assert re.search(r"cancel everywhere: \d+ cancelled runs of 3 tests", text)
+    assert re.search(r"cancel everywhere: 3 tests with \d+ points, cancelled in \d+ runs\n", text)
+
+
+def test_fixtures_without_trio_mode(tmp_path: Path) -> None:
+    text, outcomes = run(tmp_path, WELL.replace("async def test_unmarked", "async def unmarked"), trio_mode=False)
+    assert outcomes["passed"] == 3, text
 
 
 def test_what_cannot_be_repeated_says_so(tmp_path: Path) -> None:
     text, outcomes = run(tmp_path, HONEST)
-    assert (outcomes["failed"], outcomes["error"], outcomes["skipped"]) == (2, 4, 1), text
+    assert (outcomes["failed"], outcomes["error"], outcomes["skipped"], outcomes["passed"]) == (2, 6, 1, 1), text
     for words in (
         "test_real_time (test_it.py:",
         "its runs differ",
         "this one is not async",
         "not often",
         "'scop' is no way to cancel",
-        "don't go together",
+        "does not go together with Hypothesis's given",
+        "a yield, which makes it a generator",
+        "cancel_everywhere: every and seconds are numbers of points, at least 1",
+        # As pytest explains it, with the traceback.
+        "At index 1 diff: 2 != 3",
+        ", in test_fails",
+        "1 without a checkpoint could not be cancelled",
         "test_fails fails without any cancel",
     ):
         assert words in text
@@ -200,3 +228,15 @@ def test_plugin_loads_nothing_before_it_is_used() -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert found.strip() in {"[]", "['attrs']"}
+
+
+def test_plugin_leaves_assertions_of_the_package(tmp_path: Path) -> None:
+    (tmp_path / "early.py").write_text("import pytest\npytest.register_assert_rewrite('engine')\n", encoding="utf-8")
+    body = """
+def test_is_as_it_is():
+    import engine.testing.invariants
+    assert not [name for name in vars(engine.testing.invariants) if name.startswith("@")]
+"""
+    # As pytest does for every package that comes with a plugin, before it loads that.
+    text, outcomes = run(tmp_path, body, "-p", "early")
+    assert outcomes == {"passed": 1}, text
