@@ -62,17 +62,12 @@ class StoreAdapter:
 
         A checkpoint; if cancelled, it is not claimed.
 
-        If the last engine was killed, the state includes the saved text of parts that were being received.
         Raises `SessionElsewhere`, `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         if self._leasing is not None:
             await call_foreign(_STORE, self._leasing.claim, session_id)
         try:
-            session = await self.read(session_id)
-            if self.drafting is None or session.state.turn is None:
-                return session
-            drafts = await call_foreign(_STORE, self.drafting.drafts, session_id)
-            return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
+            return await self.read(session_id)
         except BaseException:  # re-raised: a session that could not be opened must not keep its lease
             self.release(session_id)
             raise
@@ -121,6 +116,7 @@ class StoreAdapter:
     async def read(self, session_id: SessionId) -> StoredSession:
         """Read a session, even if another engine holds it. A checkpoint.
 
+        The state includes the text that was saved of parts that are being received, or were when an engine was killed.
         Raises `SessionNotFound`, `JournalCorrupt`, `StoreError`.
         """
         session: StoredSession | None
@@ -134,7 +130,10 @@ class StoreAdapter:
             session = StoredSession(fold(events), LazyEvents(session_id, events)) if events else None
         if session is None:
             raise SessionNotFound(f"the store has no session {session_id!r}")
-        return session
+        if self.drafting is None or session.state.turn is None:
+            return session
+        drafts = await call_foreign(_STORE, self.drafting.drafts, session_id)
+        return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
 
     def release(self, session_id: SessionId) -> None:
         """Release a session, once all its events are written. Not a checkpoint; no error if it is not claimed."""

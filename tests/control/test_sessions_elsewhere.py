@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 
 from engine.client import connect
 from engine.control.listen import ServeOptions
 from engine.control.service.server_discovery import server_folder
 from engine.errors import SessionElsewhere
+from engine.testing.script import Pause, text
 from tests.support.served_engine import served
 
 
@@ -49,3 +53,21 @@ async def test_refusal_names_the_server_to_ask(
             with pytest.raises(SessionElsewhere) as refused:
                 await link.session(session_id).prompt("Hi")
             assert refused.value.url == (holder.at.url if is_published else None)
+
+
+async def test_text_that_another_engine_receives(tmp_path: Path, short_folder: Path) -> None:
+    """Also what its last engine received before it was killed: both read what is saved of a part that has no end yet."""
+    async with (
+        served(tmp_path, [*text("Half of it")[:-1], Pause(1_000)]) as holder,
+        served(tmp_path, options=ServeOptions(folder=short_folder)) as other,
+        holder.unix() as owner,
+        other.unix() as reader,
+    ):
+        await owner.hello()
+        await reader.hello()
+        session_id = await owner.new_session(tmp_path)
+        await owner.result("prompt", session_id=session_id, text="Hi", key="p")
+        snapshot: dict[str, Any] = {}
+        while "Half of it" not in json.dumps(snapshot):
+            await trio.sleep(0.05)
+            snapshot = await reader.result("snapshot", session_id=session_id)
