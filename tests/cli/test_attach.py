@@ -70,6 +70,7 @@ def test_message_after_a_killed_server_begins_a_turn(engine: Start, server: Comm
     successor = engine("serve", XDG_RUNTIME_DIR=runtime)
     successor.read_until("Ctrl-C ends it")
     working.read_until("turn was interrupted")
+    working.read_until("Interrupted ·")
     resumed = engine("attach", session_id, "--resume", XDG_RUNTIME_DIR=runtime)
     assert resumed.wait() == 0
     assert "was interrupted; " in resumed.output

@@ -9,7 +9,7 @@ import attrs
 import trio
 
 from engine.cli.chat.chat_client import SessionEffect, give_answer
-from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark, ParkedTurn
 from engine.cli.chat.machine.effects import (
     CancelTurn,
     SendPrompt,
@@ -76,7 +76,7 @@ class LocalClient:
                 self._deliver(last, deliver)
 
     def _deliver(self, event: ChatEvent, deliver: Callable[[ChatEvent], None]) -> None:
-        if not isinstance(event, (Resync, ChatRemark)):
+        if not isinstance(event, (Resync, ChatRemark, ParkedTurn)):
             self.tally.feed(event)
         deliver(event)
 

@@ -9,7 +9,7 @@ from typing import cast, final
 import trio
 
 from engine.cli.chat.chat_client import SendFailure, SessionEffect, give_answer
-from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark, ParkedTurn
 from engine.cli.chat.machine.effects import (
     CancelTurn,
     SendPrompt,
@@ -144,9 +144,9 @@ class RemoteClient:
         match item:
             case SessionHead():
                 was_parked, self._is_parked = self._is_parked, item.parked
-                if not item.parked or was_parked:
+                if item.parked == was_parked:
                     return None
-                return ChatRemark(_PARKED if item.asked else _INTERRUPTED)
+                return ParkedTurn(item.parked, "" if not item.parked else _PARKED if item.asked else _INTERRUPTED)
             case Offline():
                 return ChatRemark("The connection is lost; trying again.")
             case Online():

@@ -6,6 +6,7 @@ from engine.cli.chat.display.styles import Painter
 from engine.cli.chat.display.transcript_view import TranscriptView
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.machine import effects as do
+from engine.cli.chat.machine.chat_events import ChatEvent
 from engine.cli.chat.machine.chat_machine import ChatMachine
 from engine.cli.chat.machine.effects import EffectFailure
 from engine.cli.chat.machine.outbox import join_parts
@@ -57,7 +58,7 @@ class Chat:
         self.now += 0.01
         self._take(self.machine.handle_key(event, self.now))
 
-    def event(self, event: ev.Durable | ev.Live | Resync) -> None:
+    def event(self, event: ChatEvent) -> None:
         self._take(self.machine.handle_event(event, self.now))
 
     def fail(self, failure: EffectFailure) -> None:

@@ -13,6 +13,7 @@ import pytest
 import trio
 
 from engine.cli.chat.display.styles import Painter, without_styles
+from engine.cli.chat.machine.chat_events import ParkedTurn
 from engine.cli.chat.machine.status_facts import StatusSetup
 from engine.cli.chat.machine.status_line import status_line
 from engine.cli.chat.notifier import Notifier
@@ -65,6 +66,15 @@ def test_fields_are_shown_in_order() -> None:
     ) == "Working 10 s (Esc: cancel) - ask - h/m high - context 42% of 200k - $0.30 (of $2) - main".replace(
         " - ", f" {chat.machine.view.symbols.note} "
     )
+
+
+def test_turn_that_no_engine_runs() -> None:
+    chat = busy()
+    chat.event(ParkedTurn(is_parked=True, text="It was interrupted."))
+    assert chat.printed[-1].endswith("It was interrupted.")
+    assert shown(chat).startswith("Interrupted ")
+    chat.event(ev.TurnResumed(turn_id=TurnId("turn"), time=95.0))
+    assert shown(chat).startswith("Working ")
 
 
 def test_last_fields_are_left_out_first() -> None:

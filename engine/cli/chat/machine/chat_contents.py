@@ -50,6 +50,7 @@ class ChatContents:
         picker: a list that is open.
         turn_id: the turn that runs.
         is_cancelling: it has a cause to end.
+        is_parked: no engine runs it.
     """
 
     view: TranscriptView
@@ -68,6 +69,7 @@ class ChatContents:
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     is_cancelling: bool = attrs.field(default=False, init=False)
+    is_parked: bool = attrs.field(default=False, init=False)
 
     @property
     def draft(self) -> str:

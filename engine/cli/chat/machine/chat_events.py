@@ -17,4 +17,12 @@ class ChatRemark:
     text: str
 
 
-ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync | ChatRemark
+@attrs.frozen
+class ParkedTurn:
+    """Whether the turn is open without an engine that runs it; if so, with a remark for the user."""
+
+    is_parked: bool
+    text: str = ""
+
+
+ChatEvent: TypeAlias = ev.Durable | ev.Live | Resync | ChatRemark | ParkedTurn

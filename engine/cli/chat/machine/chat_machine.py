@@ -14,7 +14,7 @@ import attrs
 from engine.cli.chat.editor.key_decoder import Key, KeyInput, PastedText, TypedText
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.chat_contents import ChatContents, draft_lines
-from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark
+from engine.cli.chat.machine.chat_events import ChatEvent, ChatRemark, ParkedTurn
 from engine.cli.chat.machine.completion import CompletionRequest
 from engine.cli.chat.machine.dialogs import Dialogs
 from engine.cli.chat.machine.key_actions import KeyActions
@@ -107,6 +107,9 @@ class ChatMachine(ChatContents):
         """Handle an event of the session."""
         if isinstance(event, ChatRemark):
             return [self.note(event.text)]
+        if isinstance(event, ParkedTurn):
+            self.is_parked = event.is_parked
+            return [self.note(event.text)] if event.text else []
         lines = self._follower.follow(event)
         has_draft = bool(self.composer.buffer.text)
         shown, typed = self.questions.show_next(now, has_draft=has_draft, has_little_room=self.view.has_little_room)

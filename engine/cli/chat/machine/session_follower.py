@@ -63,11 +63,11 @@ class SessionFollower:
         chat = self._chat
         match event:
             case ev.TurnStarted() | ev.TurnResumed():
-                chat.turn_id, chat.is_cancelling = event.turn_id, False
+                chat.turn_id, chat.is_cancelling, chat.is_parked = event.turn_id, False, False
             case ev.TurnEnding():
                 chat.is_cancelling = True
             case ev.TurnEnded():
-                chat.turn_id, chat.is_cancelling = None, False
+                chat.turn_id, chat.is_cancelling, chat.is_parked = None, False, False
                 return self._waiting_lines(event)
             case ev.InputPromoted():
                 delivered = chat.outbox.feed(event)
@@ -111,5 +111,5 @@ class SessionFollower:
             lines += chat.view.history(state, _TURNS_SHOWN, _LINES_SHOWN)
             lines += map(chat.noted, what_happened(state))
         else:
-            lines.append(chat.noted("the output above may be incomplete"))
+            lines.append(chat.noted("The output above may be incomplete."))
         return lines + chat.view.show_state(resync)

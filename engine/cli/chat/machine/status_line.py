@@ -66,6 +66,8 @@ def state_text(chat: ChatContents, now: float) -> str:
         return "Cancelling"
     if chat.questions.current is not None:
         return "Question"
+    if chat.is_parked:
+        return "Interrupted"
     if facts.retry_at is not None:
         return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
     seconds = int(max(0.0, now - (facts.turn_since or now)))
