@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Final, Literal, Protocol
+from typing import Final, Protocol
 
 import attrs
 import trio
 
 from engine.cli.chat.editor.draft_line import DraftLine
 from engine.cli.questions.answer_guard import QUIET_SECONDS, AnswerGuard
+from engine.cli.questions.open_questions import OpenQuestions, ShownQuestion
 from engine.cli.questions.permission_answers import (
     AskAgain,
     AskFeedback,
@@ -21,15 +22,13 @@ from engine.cli.questions.permission_answers import (
     parse_answer,
     parse_feedback,
 )
-from engine.cli.questions.permission_view import PermissionView, choice_lines
+from engine.cli.questions.permission_view import PermissionView
+from engine.cli.questions.question_prompts import answer_prompt, labelled, parse_choices, parse_recovery, settled_line
 from engine.cli.terminal.keyboard import Keyboard, TypedLine
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
-from engine.cli.turn.open_questions import OpenQuestions, ShownQuestion
-from engine.cli.turn.question_prompts import OpenQuestion, answer_prompt, parse_choices, settled_line
 from engine.cli.turn.screen import Screen
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
 from engine.core.events import (
-    CallQueued,
     Durable,
     Live,
     PermissionAnswered,
@@ -39,16 +38,11 @@ from engine.core.events import (
     RecoveryAnswered,
     RecoveryAsked,
     RetryScheduled,
-    TurnStarted,
 )
-from engine.journal.state import Resync
+from engine.journal.state import OpenQuestion, Resync
 from engine.session.answer_types import Answer, Recovery, Reject
 from engine.session.turn import Turn
 
-_RECOVERIES: Final[dict[str, Literal["wait", "stop"]]] = {
-    **dict.fromkeys(("w", "wait"), "wait"),
-    **dict.fromkeys(("s", "stop"), "stop"),
-}
 _KEYBOARD_CLOSED: Final = Reject(feedback="the user can't answer: standard input is closed")
 _FEEDBACK_PROMPT: Final = "  What to do instead (Enter: back): "
 _MESSAGE_PROMPT: Final = "  Your message: "
@@ -101,8 +95,6 @@ class Dialogue(ABC):
     def feed(self, event: Durable | Live | Resync) -> None:
         """Take from *event* what concerns questions. Not a checkpoint."""
         match event:
-            case CallQueued() | TurnStarted():
-                self._open.note_call(event)
             case PermissionAsked() | RecoveryAsked() | QuestionAsked():
                 self.ask(event)
             case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
@@ -110,7 +102,7 @@ class Dialogue(ABC):
             case RetryScheduled():
                 self.screen.add_lines("  Enter: retry now\n")
             case _:
-                pass
+                self._open.feed(event)
 
     def ask(self, request: OpenQuestion) -> None:
         """Show a question as soon as no other one is open. Not a checkpoint."""
@@ -135,12 +127,8 @@ class Dialogue(ABC):
         ids = {question.request_id for question in questions}
         if self._is_shown and self._open.first.id not in ids:
             self._hide()
-        for gone in set(self._open.ids) - ids:
-            self._open.remove(gone)
-        known = set(self._open.ids)
-        for question in questions:
-            if question.request_id not in known:
-                self.feed(question)
+        self._open.replace(questions)
+        self._question_added.set()
         self._show_next()
 
     async def run(self) -> None:
@@ -206,11 +194,12 @@ class Dialogue(ABC):
         if self.screen.output.has_status:
             self.keyboard.mark_pastes(is_on=True)
         self._is_shown = True
-        self._paint(
-            self._open.text_of_first(
-                self.screen.symbols, is_numbered=self._is_numbered, surroundings=self.screen.surroundings
-            )
-        )
+        lines = self._open.lines_of_first(self.screen.symbols, self.screen.surroundings)
+        if (view := self._open.first.view) is not None:
+            if self._is_numbered:
+                lines = labelled(lines, self.screen.symbols)
+            lines += self._open.choices_of(view, is_numbered=self._is_numbered)
+        self._paint("".join(f"{line}\n" for line in lines))
 
     def _hide(self) -> None:
         self._is_shown = self._awaits_feedback = False
@@ -290,7 +279,7 @@ class Dialogue(ABC):
         question = self._open.first
         request = question.request
         if isinstance(request, RecoveryAsked):
-            await self._recover(request, line.strip())
+            await self._recover(request, line)
         elif isinstance(request, QuestionAsked):
             self._close(question)
             # The question may have been withdrawn while the user was typing.
@@ -316,7 +305,7 @@ class Dialogue(ABC):
         elif isinstance(outcome, AskAgain) and outcome.hint:
             lines = [f"  {escape_on_one_line(outcome.hint)}"]
         if not self._awaits_feedback:
-            lines += choice_lines(view.choices(same=len(self._open.same(view))), is_numbered=self._is_numbered)
+            lines += self._open.choices_of(view, is_numbered=self._is_numbered)
         self._paint("".join(f"{line}\n" for line in lines))
 
     async def _reply_to_all(self, questions: Sequence[ShownQuestion], answer: Answer) -> None:
@@ -337,17 +326,14 @@ class Dialogue(ABC):
         except RequestNotFound:  # it was answered elsewhere a moment ago
             pass
 
-    async def _recover(self, request: RecoveryAsked, words: str) -> None:
-        way = _RECOVERIES.get(words.lower())
+    async def _recover(self, request: RecoveryAsked, line: str) -> None:
+        recovery = parse_recovery(line)
         try:
-            if words:
-                self._guard.note_answer(trio.current_time())
-            if way is not None:
-                await self.answerable.recover(request.request_id, way)
-            elif words:
-                await self.answerable.recover(request.request_id, "switch", model=words)
-            else:
+            if recovery is None:
                 self._paint()
+            else:
+                self._guard.note_answer(trio.current_time())
+                await self.answerable.recover(request.request_id, recovery[0], model=recovery[1])
         except ConfigError as error:  # no such model, or no key for it: the question stays open
             self._paint(f"  {escape_control_chars(str(error))}\n")
         except RequestNotFound:  # it was answered elsewhere a moment ago

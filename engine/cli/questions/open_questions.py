@@ -1,23 +1,38 @@
-"""The open questions of a session and its sub-agents, the oldest first: one of them at a time is on the screen."""
+"""The open questions of a session and its sub-agents, the oldest first: one of them at a time is on the screen.
+
+`engine run` and the chat share them, with `AnswerGuard` and the parsing of answers. What differs is how keys come: as whole
+lines that the terminal has edited, or one after another.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import attrs
 
 from engine.cli.problems.surroundings import Surroundings
-from engine.cli.questions.permission_view import PermissionView
-from engine.cli.terminal.terminal_text import Symbols
-from engine.cli.turn.question_prompts import (
-    OpenQuestion,
-    permission_text,
+from engine.cli.questions.permission_view import PermissionView, choice_lines
+from engine.cli.questions.question_prompts import (
     recovery_question,
-    requester_line,
+    requester_lines,
     tool_question,
 )
-from engine.core.events import CallQueued, PermissionAsked, RecoveryAsked, TurnStarted
+from engine.cli.terminal.terminal_text import Symbols
+from engine.core.events import (
+    CallQueued,
+    Durable,
+    Live,
+    PermissionAnswered,
+    PermissionAsked,
+    QuestionAnswered,
+    QuestionAsked,
+    RecoveryAnswered,
+    RecoveryAsked,
+    TurnEnded,
+    TurnStarted,
+)
 from engine.core.ids import CallId, RequestId, SessionId
+from engine.journal.state import OpenQuestion, Resync
 
 
 @attrs.frozen(eq=False)
@@ -65,14 +80,25 @@ class OpenQuestions:
         """The ids of all."""
         return [question.id for question in self._open]
 
-    def note_call(self, event: CallQueued | TurnStarted) -> None:
-        """Remember what a question about a call or of a sub-agent quotes."""
-        if isinstance(event, CallQueued):
-            self._arguments[event.call_id] = event.arguments
-        else:
-            self._task_arguments[event.session_id] = (
-                "" if event.call_id is None else self._arguments.get(event.call_id, "")
-            )
+    def feed(self, event: Durable | Live | Resync) -> None:
+        """Take from *event* what concerns questions, and what they quote of calls."""
+        match event:
+            case CallQueued():
+                self._arguments[event.call_id] = event.arguments
+            case TurnStarted():
+                task = "" if event.call_id is None else self._arguments.get(event.call_id, "")
+                self._task_arguments[event.session_id] = task
+            case TurnEnded():
+                self._task_arguments.pop(event.session_id, None)
+                if len(event.path) <= 1:
+                    # What a call has written may be long, and a chat may last for days.
+                    self._arguments.clear()
+            case PermissionAsked() | RecoveryAsked() | QuestionAsked():
+                self.add(event)
+            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
+                self.remove(event.request_id)
+            case _:
+                pass
 
     def add(self, request: OpenQuestion) -> None:
         """Add a question."""
@@ -89,6 +115,15 @@ class OpenQuestions:
         self._settled_count += len(self._open) - len(kept)
         self._open = kept
 
+    def replace(self, requests: Sequence[OpenQuestion]) -> None:
+        """Take the questions that are open now."""
+        for gone in set(self.ids) - {request.request_id for request in requests}:
+            self.remove(gone)
+        known = set(self.ids)
+        for request in requests:
+            if request.request_id not in known:
+                self.add(request)
+
     def put_back(self, question: ShownQuestion) -> None:
         """Make a question the first one again: its answer was refused."""
         self._open.insert(0, question)
@@ -102,21 +137,20 @@ class OpenQuestions:
         """Return the questions of the pattern of *view*, its own among them."""
         return [other for other in self._open if other.view is not None and view.is_same(other.view)]
 
-    def text_of_first(self, symbols: Symbols, *, is_numbered: bool, surroundings: Surroundings | None = None) -> str:
-        """Return the first question as lines, with its choices; *surroundings* are for the words about a failure."""
+    def lines_of_first(self, symbols: Symbols, surroundings: Surroundings | None = None) -> list[str]:
+        """Return the first question as lines; *surroundings* are for the words about a failure."""
         question = self.first
         request = question.request
         if question.view is not None:
-            return permission_text(
-                question.view,
-                symbols,
-                position=(self._settled_count + 1, self._settled_count + len(self._open)),
-                same=len(self.same(question.view)),
-                is_numbered=is_numbered,
-            )
+            position = (self._settled_count + 1, self._settled_count + len(self._open))
+            return question.view.lines(symbols, position=position)
         assert not isinstance(request, PermissionAsked)
         if isinstance(request, RecoveryAsked):
-            text = recovery_question(request, symbols, surroundings)
+            lines = recovery_question(request, symbols, surroundings)
         else:
-            text = tool_question(request, symbols)
-        return text + requester_line(request, question.task_arguments)
+            lines = tool_question(request, symbols)
+        return [*lines, *requester_lines(request, question.task_arguments)]
+
+    def choices_of(self, view: PermissionView, *, is_numbered: bool = False) -> list[str]:
+        """Return the choices of a question for permission, one for each line."""
+        return choice_lines(view.choices(same=len(self.same(view))), is_numbered=is_numbered)

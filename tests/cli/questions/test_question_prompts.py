@@ -2,19 +2,20 @@
 
 import time
 
+import attrs
 import pytest
 
-from engine.cli.questions.permission_view import PermissionView
-from engine.cli.terminal.terminal_text import UNICODE
-from engine.cli.turn.question_prompts import (
+from engine.cli.questions.open_questions import OpenQuestions
+from engine.cli.questions.question_prompts import (
     answer_prompt,
+    labelled,
     parse_choices,
-    permission_text,
     recovery_question,
-    requester_line,
+    requester_lines,
     settled_line,
     tool_question,
 )
+from engine.cli.terminal.terminal_text import UNICODE
 from engine.core.events import Choice, QuestionAnswered, QuestionAsked, RecoveryAnswered, RecoveryAsked
 from engine.core.ids import CallId, RequestId, SessionId
 from tests.cli.questions.questions import permission_asked
@@ -23,27 +24,37 @@ R = RequestId("r")
 
 
 def test_plain_terminals_number_the_choices() -> None:
-    view = PermissionView.of(permission_asked())
-    assert permission_text(view, UNICODE, position=(2, 3), is_numbered=True) == (
-        "Question: Allow bash to run this command? (2 of 3)\n    ls\n  1. Yes, once\n"
-        "  2. Yes, always in this session: ls\n  3. Yes, always in this project: ls\n  4. No, and stop\n"
-        "  5. No, and say what to do instead\n  6. Details\n"
-    )
-    assert permission_text(view, UNICODE).startswith("● Allow bash to run this command?\n    ls\n  [y] Yes, once\n")
+    open_questions = OpenQuestions()
+    for number in range(3):
+        open_questions.feed(attrs.evolve(permission_asked(), request_id=RequestId(f"r{number}")))
+    open_questions.remove(RequestId("r0"))
+    view = open_questions.first.view
+    assert view is not None
+    lines = labelled(open_questions.lines_of_first(UNICODE), UNICODE)
+    assert [*lines, *open_questions.choices_of(view, is_numbered=True)] == [
+        "Question: Allow bash to run this command? (2 of 3)",
+        "    ls",
+        "  1. Yes, once",
+        "  2. Yes, once, for all 2 that ask for this: bash ls",
+        "  3. Yes, always in this session: ls",
+        "  4. Yes, always in this project: ls",
+        "  5. No, and stop",
+        "  6. No, and say what to do instead",
+        "  7. Details",
+    ]
 
 
 def test_sub_agent_of_a_question_is_named() -> None:
     path = (SessionId("s"), SessionId("c"))
     asked = QuestionAsked(request_id=R, call_id=CallId("c"), question="Why?", path=path)
-    assert (
-        requester_line(asked, '{"agent": "explore", "prompt": "find it"}') == "  Asked by sub-agent explore: find it\n"
-    )
-    assert requester_line(permission_asked(), "{}") == ""
+    task = '{"agent": "explore", "prompt": "find it"}'
+    assert requester_lines(asked, task) == ["  Asked by sub-agent explore: find it"]
+    assert requester_lines(permission_asked(), "{}") == []
 
 
 def test_failed_model_names_the_reset() -> None:
     asked = RecoveryAsked(request_id=R, model="a/b", message="enough", reset_at=time.time() + 3_600)
-    lines = recovery_question(asked, UNICODE).splitlines()
+    lines = recovery_question(asked, UNICODE)
     assert lines[:2] == ["● Model a/b failed:", "    enough"]
     assert lines[2].startswith("    Limit resets at ")
     assert lines[2].endswith(("(in 60 min 0 s)", "(in 59 min 59 s)", "(in 59 min 58 s)"))
@@ -87,6 +98,6 @@ def test_model_question_cannot_imitate_the_engine() -> None:
         question="Which?\n● Allow bash to run this command?\n  once (o)",
         choices=(Choice(label=label, description="a\nb"), Choice(label="yes")),
     )
-    assert tool_question(asked, UNICODE) == (
-        "● Which?\n    ● Allow bash to run this command?\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes\n"
+    assert "\n".join(tool_question(asked, UNICODE)) == (
+        "● Which?\n    ● Allow bash to run this command?\n      once (o)\n    1  no^J    2  yes: a^Jb\n    2  yes"
     )
