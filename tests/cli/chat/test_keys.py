@@ -8,7 +8,7 @@ from engine.cli.chat.machine.outbox import OutgoingMessage
 from engine.cli.chat.machine.slash_commands import SlashCommand
 from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
-from engine.core.ids import CallId, InputId, TurnId
+from engine.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from engine.core.messages import Settlement
 from tests.cli.chat.chat_machine import Chat, new_machine
 from tests.cli.questions.questions import permission_asked
@@ -221,3 +221,19 @@ def test_accessible_chat_says_what_waits_after_a_cancel() -> None:
         line for effect in machine.handle_event(ended, 0.0) if isinstance(effect, do.Print) for line in effect.lines
     ]
     assert printed[-1] == "- 2 messages wait. An empty line sends; /queue shows."
+
+
+def test_questions_keep_their_count() -> None:
+    chat = Chat()
+    for name in ("r1", "r2", "r3"):
+        chat.event(permission_asked(name))
+    chat.event(ev.PermissionAnswered(request_id=RequestId("r1"), answer="once"))
+    tool_asks = ev.QuestionAsked(
+        request_id=RequestId("r4"), call_id=CallId("c"), question="Why?", path=(SessionId("ses_1"), SessionId("ses_2"))
+    )
+    chat.event(tool_asks)
+    chat.event(ev.PermissionAnswered(request_id=RequestId("r2"), answer="once"))
+    chat.event(ev.PermissionAnswered(request_id=RequestId("r3"), answer="once"))
+    asked = [line for line in chat.printed if line.startswith("* ")]
+    assert [line.rpartition("(")[2] for line in asked[1:3]] == ["2 of 3)", "3 of 4)"]
+    assert "  Asked by a sub-agent" in chat.printed
