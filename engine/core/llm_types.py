@@ -131,12 +131,14 @@ class ToolSchema(Value):
     Attributes:
         schema: of its arguments, as JSON text.
         deferred: the host shows it to the model only once the result of a search names it.
+        server: who offers it, if it is a foreign tool: hosts may group the tools of a server.
     """
 
     name: str
     description: str
     schema: str
     deferred: bool = False
+    server: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -91,7 +91,14 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     if endpoint.is_loopback and (host_config is None or "empty_content" not in host_config.quirks):
         # It is probably a wrapper around llama.cpp, whose chat templates fail on null.
         quirks = attrs.evolve(quirks, empty_content=True)
-    info = attrs.evolve(info_of(name, host, config), unasked_effort=quirks.default_effort or quirks.unasked_effort)
+    if host.wire == "openai_responses" and base_url != host.base_url:
+        # A proxy may refuse a tool that is no function, or drop it, and then nothing would show that.
+        quirks = attrs.evolve(quirks, defers_tools=False)
+    info = attrs.evolve(
+        info_of(name, host, config),
+        unasked_effort=quirks.default_effort or quirks.unasked_effort,
+        defers_tools=quirks.defers_tools,
+    )
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
 
 

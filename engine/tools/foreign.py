@@ -72,7 +72,7 @@ class ForeignTool(Tool):
     @property
     def schema(self) -> ToolSchema:
         """The tool as the model sees it."""
-        return ToolSchema(name=self.name, description=self.description, schema=self.shown)
+        return ToolSchema(name=self.name, description=self.description, schema=self.shown, server=self.server)
 
     def parse(self, arguments: str) -> Parsed[attrs.AttrsInstance]:
         """Return the arguments of a call. Raises `InvalidArguments`."""

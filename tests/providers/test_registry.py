@@ -284,3 +284,24 @@ def test_models_that_think_unasked(name: str, effort: str | None) -> None:
     keys = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY")
     aws = {"AWS_REGION": "us-east-1", "AWS_BEARER_TOKEN_BEDROCK": "k"}
     assert resolve(name, dict.fromkeys(keys, "k") | aws).info.unasked_effort == effort
+
+
+@pytest.mark.parametrize(
+    ("name", "variables", "defers"),
+    [
+        ("openai/gpt-5.4", {}, True),
+        ("openai/gpt-5.6-mini", {}, True),
+        ("openai/gpt-6.1", {}, True),
+        ("openai/gpt-5.3", {}, False),
+        ("openai/gpt-5.4-nano", {}, False),
+        ("openai/gpt-5.4-pro", {}, False),
+        ("openai/gpt-5.4", {"OPENAI_BASE_URL": "http://127.0.0.1:9"}, False),
+        ("openai-chat/gpt-5.4", {}, False),
+        ("xai/gpt-5.4", {}, False),
+        ("anthropic/claude-sonnet-4-5", {}, True),
+        ("anthropic/claude-3-haiku", {}, False),
+    ],
+)
+def test_models_that_take_deferred_tools(name: str, variables: dict[str, str], defers: bool) -> None:
+    keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "XAI_API_KEY"), "k")
+    assert resolve(name, keys | variables).info.defers_tools is defers

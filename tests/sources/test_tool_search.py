@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import attrs
 import pytest
+import trio
+import trio.testing
 
 import engine
 from engine.compaction.token_estimate import request_tokens, tool_tokens
@@ -247,6 +250,9 @@ async def test_denied_tools_take_no_room() -> None:
 @pytest.mark.parametrize("settings", [SEARCHING, engine.Settings()], ids=["searching", "listing"])
 async def test_prefix_survives_every_change(wire: str, defers: bool, settings: engine.Settings) -> None:
     source, late = many(3), FakeSource(name="late")
+    death = trio.Event()
+    dying = FakeSource(name="dying", work=partial(die, death))
+    dying.offer("find_nothing", server="dying")
     model = ScriptedProvider(
         [
             [*call("fake_do_thing_1", {"title": "x"}, id="1"), *done("calls")],
@@ -255,21 +261,31 @@ async def test_prefix_survives_every_change(wire: str, defers: bool, settings: e
             uses("late_find", {"query": "x"}),
             DONE,
             calls("fake_do_thing_1", {"title": "x"}),
+            calls("tool_search", {"query": "do thing"}),
+            calls("dying_find_nothing"),
             DONE,
         ],
         info=ModelInfo(name="host/model", defers_tools=defers),
     )
-    async with opened(model, source, late, settings=settings) as eng:
+    async with opened(model, source, late, dying, settings=settings) as eng:
         session = await eng.create_session()
         await run(session)
         late.offer("find", server="late")  # comes late
         await run(session)
         source.offer("do_thing_1", "do_thing_9")  # changes, goes and comes
+        death.set()
+        await trio.testing.wait_all_tasks_blocked()
         events = await run(session)
     assert "fake_do_thing_1 has changed" in results(events)[0][1]
+    assert "There is no tool" in results(events)[2][1]
     assert len({body(request, wire)[0] for request in model.requests}) == 1
     histories = [leaves(request, wire) for request in model.requests]
     assert all(after[: len(before)] == before for before, after in pairwise(histories))
+
+
+async def die(when: trio.Event) -> None:
+    await when.wait()
+    raise OSError("the server is gone")
 
 
 def leaves(request: ModelRequest, wire: str) -> list[object]:
@@ -472,3 +488,101 @@ async def test_host_that_shows_deferred_tools_is_noticed(counted: int, is_refuse
     assert len(said) == is_refused
     assert len(names(model, 0)) == 252
     assert len(names(model, 1)) == (2 if is_refused else 252)
+
+
+async def test_refusing_host_is_searched_in_words() -> None:
+    found = calls("tool_search", {"query": "fake_do_thing_7", "limit": 1})
+    counted: Answer = [*call("tool_search", {"query": "xyzzy"}, id="0"), *done("calls", usage=Usage(input=30_000))]
+    model = ScriptedProvider([counted, found, uses("fake_do_thing_7", {"title": "x"}), DONE], info=DEFERS)
+    async with opened(model, many(250), settings=SEARCHING) as eng:
+        events = await run(await eng.create_session())
+    assert [status for status, _ in results(events)] == ["completed"] * 3
+    assert len([event for event in events if isinstance(event, Notice) and event.code == "tools_not_deferred"]) == 1
+    assert [len(request.tools) for request in model.requests] == [252, 2, 2, 2]
+    later = model.requests[1:]
+    assert len({body(request, "anthropic")[0] for request in later}) == 1
+    assert not any("tool_reference" in sent(request, "anthropic") for request in model.requests)
+    histories = [leaves(request, "anthropic") for request in model.requests]
+    assert all(after[: len(before)] == before for before, after in pairwise(histories))
+
+
+# -- OpenAI: the result of a search defines tools ------------------------------------------------------------
+
+
+NAMESPACED = ModelInfo(name="openai/gpt-5.6", host="openai", defers_tools=True)
+
+
+def items(request: ModelRequest, kind: str) -> list[dict[str, Any]]:
+    return [item for item in json.loads(sent(request, "openai_responses"))["input"] if item["type"] == kind]
+
+
+async def test_found_tools_are_defined_by_server() -> None:
+    source, other = many(30), FakeSource(name="other")
+    other.offer("do_thing_7", server="o ther")
+    found = calls("tool_search", {"query": "do thing 7", "limit": 2}, id="s")
+    made = calls("fake_do_thing_7", {"title": "x"}, id="c")
+    model = ScriptedProvider([found, made, DONE], info=NAMESPACED)
+    async with opened(model, source, other, settings=SEARCHING) as eng:
+        events = await run(await eng.create_session())
+    assert [status for status, _ in results(events)] == ["completed", "completed"]
+    first, _, last = model.requests
+    tools = json.loads(sent(first, "openai_responses"))["tools"]
+    assert [(tool["type"], tool.get("name")) for tool in tools] == [("tool_search", None), ("function", "tool_use")]
+    assert set(tools[0]["parameters"]["properties"]) == {"query", "limit"}
+    [search] = items(last, "tool_search_call")
+    [answer] = items(last, "tool_search_output")
+    call_id = search["call_id"]
+    assert search == {
+        "type": "tool_search_call",
+        "call_id": call_id,
+        "execution": "client",
+        "status": "completed",
+        "arguments": {"query": "do thing 7", "limit": 2},
+    }
+    groups = {group["name"]: [tool["name"] for tool in group["tools"]] for group in answer.pop("tools")}
+    assert answer == {"type": "tool_search_output", "call_id": call_id, "execution": "client", "status": "completed"}
+    assert groups["fake"] == ["fake_do_thing_7"]
+    assert [name.rpartition("_")[0] for name in groups["o_ther"]] == ["o_ther_do_thing_7"]
+    [made_call] = items(last, "function_call")
+    assert (made_call["name"], made_call["namespace"]) == ("fake_do_thing_7", "fake")
+    assert len({body(request, "openai_responses")[0] for request in model.requests}) == 1
+
+
+async def test_what_defines_no_tool_is_said() -> None:
+    late = FakeSource(name="late")
+    model = ScriptedProvider(
+        [
+            DONE,
+            calls("tool_search", {"query": "xyzzy"}, id="1"),
+            calls("tool_search", {"limit": 99}, id="2"),
+            calls("tool_search", {"query": "seek"}, id="3"),
+            uses("late_seek", {"query": "x"}),
+            DONE,
+        ],
+        info=NAMESPACED,
+    )
+    async with opened(model, many(30), late, settings=SEARCHING) as eng:
+        session = await eng.create_session()
+        await run(session)
+        late.offer("seek", server="late")
+        events = await run(session)
+    assert results(events)[-1] == ("completed", 'echo {"query": "x"}')
+    request = model.requests[-1]
+    assert [item["tools"] for item in items(request, "tool_search_output")] == [[], [], []]
+    said = [item["content"][0]["text"] for item in items(request, "message") if item["role"] == "user"]
+    words = [text for text in said if text.startswith("(tool_search: ")]
+    expected = ("No tool fits", "must be from 1", "late_seek (late")
+    assert all(part in text for part, text in zip(expected, words, strict=True))
+
+
+async def test_other_responses_hosts_search_in_words() -> None:
+    found = calls("tool_search", {"query": "fake_do_thing_7", "limit": 1})
+    model = ScriptedProvider([found, DONE], info=NAMESPACED)
+    async with opened(model, many(30), settings=SEARCHING) as eng:
+        await run(await eng.create_session())
+    for host in (host for host in HOSTS if host.wire == "openai_responses" and host.name != "openai"):
+        encoder = wire_format(host, quirks_of(host, "gpt-5.6")).encoder()
+        document = json.loads(bytes(encoder.encode(attrs.evolve(model.requests[-1], model=f"{host.name}/gpt-5.6"))))
+        assert {tool["type"] for tool in document["tools"]} == {"function"}
+        assert not any("tool_search" in item["type"] for item in document["input"])
+        assert "fake_do_thing_7 (fake says)" in json.dumps(document["input"])

@@ -275,11 +275,9 @@ def _result_block(answered: CallWithResult) -> Json:
     block: Json = {"type": "tool_result", "tool_use_id": safe_id(answered.call.call_id)}
     if answered.is_error:
         block["is_error"] = True
-    if answered.settlement.tools:
+    if answered.found:
         # The API shows their schemas here, in the place of the text.
-        return block | {
-            "content": [{"type": "tool_reference", "tool_name": name} for name in answered.settlement.tools]
-        }
+        return block | {"content": [{"type": "tool_reference", "tool_name": one.name} for one in answered.found]}
     content = answered.text
     if not answered.media:
         return block | {"content": content}

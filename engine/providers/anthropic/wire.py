@@ -27,7 +27,7 @@ def wire(quirks: Quirks) -> WireFormat:
         accept="text/event-stream",
         headers=lambda _: {"anthropic-version": API_VERSION, **beta_headers(quirks)},
         encoder=partial(encoder, quirks),
-        decoder=lambda content_type: decoder_for(AnthropicReader(quirks.title), content_type),
+        decoder=lambda content_type, _=None: decoder_for(AnthropicReader(quirks.title), content_type),
         failure=partial(http_failure, quirks.title),
     )
 

@@ -39,7 +39,9 @@ def _path(quirks: Quirks, request: ModelRequest) -> str:
     return f"/model/{quote(bare_model_name(request), safe='')}/{operation}"
 
 
-def _decoder(quirks: Quirks, content_type: str) -> StreamDecoder | DocumentDecoder | None:
+def _decoder(
+    quirks: Quirks, content_type: str, _: ModelRequest | None = None
+) -> StreamDecoder | DocumentDecoder | None:
     match content_type:
         case "application/vnd.amazon.eventstream" | "":
             return StreamDecoder(BedrockReader(quirks.title), EventStreamFraming())

@@ -23,6 +23,6 @@ def wire(quirks: Quirks) -> WireFormat:
         accept="text/event-stream",
         headers=lambda _: {},
         encoder=partial(encoder, quirks),
-        decoder=lambda content_type: decoder_for(CohereReader(quirks.title), content_type),
+        decoder=lambda content_type, _=None: decoder_for(CohereReader(quirks.title), content_type),
         failure=partial(http_failure, quirks.title),
     )

@@ -38,7 +38,7 @@ def _path(request: ModelRequest) -> str:
     return f"/v1beta/{quote(resource)}:streamGenerateContent?alt=sse"
 
 
-def _decoder(host: str, content_type: str) -> WireDecoder | None:
+def _decoder(host: str, content_type: str, _: ModelRequest | None = None) -> WireDecoder | None:
     """Return a decoder; JSON may be an array of events or a single document."""
     reader = GeminiReader(host)
     if content_type == "application/json":

@@ -133,7 +133,7 @@ class HttpModel:
         for witness in self._witnesses:
             witness(response, content, self._endpoint.auth.secrets)
         body = ResponseBody(response, self._endpoint.host)
-        decoder = self._decoder(response)
+        decoder = self._decoder(response, request)
         if decoder is not None:
             is_large = partial(self._is_large, request, len(content))
             return HttpStream(
@@ -255,16 +255,17 @@ class HttpModel:
             self._client = new_client(self._endpoint, self._connect_timeout)
         return self._client
 
-    def _decoder(self, response: httpx.Response) -> WireDecoder | None:
+    def _decoder(self, response: httpx.Response, request: ModelRequest) -> WireDecoder | None:
         """Return a decoder for the response; None if it is an error or has an unknown type."""
         encoding = encoding_of(response)
         if response.status_code != 200 or (encoding != "identity" and encoding not in COMPRESSIONS):
             return None
         content_type: str = response.headers.get("content-type", "")
         kind = content_type.partition(";")[0].strip().lower()
-        decoder = self._wire.decoder(kind)
+        decoder = self._wire.decoder(kind, request)
         if decoder is None and kind == "text/plain":
-            return PlainTextDecoder(self._wire.decoder, lambda: self._unexpected_content(response))
+            failure = partial(self._unexpected_content, response)
+            return PlainTextDecoder(lambda kind: self._wire.decoder(kind, request), failure)
         return decoder
 
     def _unexpected_content(self, response: httpx.Response) -> ProviderProtocolError:

@@ -118,6 +118,13 @@ OF_MAKERS: tuple[Family, ...] = (
         hosts=frozenset({"openai"}),
         changes={"long_cache": True},
     ),
+    # "Only gpt-5.4 and later models support tool_search": of the smallest and the slowest ones nothing says so.
+    Family(
+        pattern=anchored(r"gpt-(?:5[.-][4-9]|[6-9])(?!\d)(?!.*-(?:nano|pro|chat|codex))"),
+        wires=RESPONSES,
+        hosts=frozenset({"openai"}),
+        changes={"defers_tools": True},
+    ),
     # Since 5.6 only a marked prefix is cached; the host itself marks the end of the input.
     Family(
         pattern=anchored(r"gpt-(?:5[.-][6-9]|[6-9])(?!\d)"),

@@ -6,6 +6,7 @@ from functools import partial
 
 import attrs
 
+from engine.core.llm_types import ModelRequest
 from engine.providers.failures.error_body import http_failure
 from engine.providers.openai_chat.decode import DoneParser, OpenAIChatReader
 from engine.providers.openai_chat.encode import affinity_headers, encoder
@@ -28,7 +29,9 @@ def wire(quirks: Quirks) -> WireFormat:
     )
 
 
-def _decoder(quirks: Quirks, content_type: str) -> StreamDecoder | DocumentDecoder | None:
+def _decoder(
+    quirks: Quirks, content_type: str, _: ModelRequest | None = None
+) -> StreamDecoder | DocumentDecoder | None:
     reader = OpenAIChatReader(quirks)
     if content_type == "application/json":
         return DocumentDecoder(reader)

@@ -19,7 +19,7 @@ from collections import Counter, defaultdict, deque
 
 import attrs
 
-from engine.core.llm_types import Finished, Ping, StreamEvent, UsageReported
+from engine.core.llm_types import TOOL_SEARCH, Finished, Ping, StreamEvent, UsageReported
 from engine.core.messages import FinishReason, Usage
 from engine.providers.failures.error_body import stream_failure
 from engine.providers.openai_responses.items import CallItem, HostedItem, ResponseItem, TextItem
@@ -53,11 +53,13 @@ class ResponsesReader:
 
     Attributes:
         host: the host, for error messages.
+        runs_searches: the request has a search for tools that the engine runs.
         is_over: whether the response is complete.
         ignored: how many events were not recognised, by kind.
     """
 
     host: str = "OpenAI"
+    runs_searches: bool = False
     is_over: bool = attrs.field(default=False, init=False)
     ignored: Counter[str] = attrs.field(factory=Counter[str], init=False)
     _items: list[ResponseItem] = attrs.field(factory=list[ResponseItem], init=False)
@@ -146,6 +148,8 @@ class ResponsesReader:
                 return TextItem(kind, name, facts, self.ignored)
             case "function_call" | "custom_tool_call":
                 return CallItem(kind, self._call_id(facts), facts)
+            case "tool_search_call" if self.runs_searches and facts.get("execution") == "client":
+                return CallItem(kind, self._call_id(facts), facts | {"name": TOOL_SEARCH})
             case _:
                 return HostedItem(kind, name, facts)
 

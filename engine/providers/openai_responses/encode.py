@@ -4,16 +4,20 @@ The API takes one flat list of items, and is sent all of it every time: nothing 
 own item ids mean nothing to it later, and are dropped unless the host needs them. Reasoning is sent back encrypted,
 right before what it led to: a message may not end with reasoning. The system prompt is the first item and not
 `instructions`, because only items are certain to be cached.
+
+Deferred tools are no part of `tools`: the model searches for them with a search that the engine runs, and the answer to
+it, an item, holds their definitions, grouped by server. So what a request begins with has nothing of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, assert_never
 
 import attrs
 
-from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
+from engine.core.llm_types import TOOL_SEARCH, CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import (
     AssistantPart,
     CallPart,
@@ -35,6 +39,7 @@ from engine.providers.wire.normalize_transcript import (
     UserItem,
     arguments_of,
     safe_id,
+    safe_tool,
     schema_of,
 )
 from engine.providers.wire.quirks import Quirks, nearest_effort
@@ -54,14 +59,27 @@ _FILE_NAMES = {"application/pdf": "document.pdf"}
 _ACCEPTED_MEMBERS = {"image_generation_call": {"type", "id", "status", "result", "revised_prompt"}}
 
 
-def encoder(quirks: Quirks) -> Encoder[int]:
+@attrs.frozen
+class Written:
+    """What was written so far.
+
+    Attributes:
+        items: how many items.
+        namespaces: of the tools that results of searches have defined, by name.
+    """
+
+    items: int = 0
+    namespaces: Mapping[str, str] = attrs.field(factory=dict[str, str])
+
+
+def encoder(quirks: Quirks) -> Encoder[Written]:
     """Return an encoder for one model."""
     return Encoder(ResponsesDialect(quirks, parse_extra_body(quirks, "input")), quirks)
 
 
 @attrs.frozen
 class ResponsesDialect:
-    """Writes requests of the Responses API. The state is the number of items.
+    """Writes requests of the Responses API.
 
     Attributes:
         quirks: the host's.
@@ -71,9 +89,9 @@ class ResponsesDialect:
     quirks: Quirks
     extra: Json
 
-    def start(self) -> int:
+    def start(self) -> Written:
         """Return the state before the first item."""
-        return 0
+        return Written()
 
     def opening(self, request: ModelRequest) -> list[Piece]:
         """Return the part that stays the same between steps."""
@@ -82,26 +100,31 @@ class ResponsesDialect:
         # Nothing is stored at the host: the transcript is the engine's.
         head: Json = {"model": bare_model_name(request), "stream": True, "store": False}
         pieces = [Piece("model", b"{" + members(merge_json(head | self._settings(request), extra)))]
-        pieces += tools_member(request.tools, [self._tool(tool) for tool in request.tools], more_tools)
+        listed = [tool for tool in request.tools if not tool.deferred]
+        write = self._tool if len(listed) == len(request.tools) else self._searching_tool
+        pieces += tools_member(listed, [write(tool) for tool in listed], more_tools)
         return [*pieces, Piece("system", b',"input":[' + self._system_item(request))]
 
-    def add(self, state: int, item: TranscriptItem) -> tuple[int, list[EncodedChunk]]:
+    def add(self, state: Written, item: TranscriptItem) -> tuple[Written, list[EncodedChunk]]:
         """Encode an item as items of the API."""
+        namespaces = state.namespaces
         match item:
             case UserItem():
                 written = [_message("user", [_user_part(part) for part in item.parts])]
             case AssistantItem():
-                written = _AnswerWriter(self.quirks).write(item.parts)
+                written = _AnswerWriter(self.quirks, namespaces, item.defers).write(item.parts)
             case ResultsItem():
-                written = [_output(answered) for answered in item.answered]
+                written = list(chain.from_iterable(self._outputs(each, defers=item.defers) for each in item.answered))
+                found = chain.from_iterable(each.found for each in item.answered)
+                namespaces = {**namespaces, **{tool.name: safe_tool(tool.server) for tool in found}}
             case _:
                 assert_never(item)
         chunks = [
-            EncodedChunk((b"," if number else b"") + to_bytes(each)) for number, each in enumerate(written, state)
+            EncodedChunk((b"," if number else b"") + to_bytes(each)) for number, each in enumerate(written, state.items)
         ]
-        return state + len(chunks), chunks
+        return Written(state.items + len(chunks), namespaces), chunks
 
-    def closing(self, state: int, request: ModelRequest) -> bytes:
+    def closing(self, state: Written, request: ModelRequest) -> bytes:
         """Return the part that may change between steps."""
         body: Json = {}
         if self.quirks.max_tokens_field:
@@ -166,6 +189,27 @@ class ResponsesDialect:
         # By default the API treats every tool as strict and rewrites its schema.
         return body | ({"strict": False} if self.quirks.strict_tools else {})
 
+    def _searching_tool(self, tool: ToolSchema) -> Json:
+        """Encode a tool of a request with deferred ones: the search for them is a tool of the API's own, run by us."""
+        document = self._tool(tool)
+        if tool.name != TOOL_SEARCH:
+            return document
+        own = {name: document[name] for name in ("description", "parameters")}
+        return {"type": "tool_search", "execution": "client"} | own
+
+    def _outputs(self, answered: CallWithResult, *, defers: bool) -> Iterator[Json]:
+        """Encode a result. That of a search holds tools and no text: a text follows as a message."""
+        if not (defers and answered.call.tool == TOOL_SEARCH):
+            yield _output(answered)
+            return
+        groups: dict[str, list[Json]] = {}
+        for tool in answered.found:
+            groups.setdefault(safe_tool(tool.server), []).append(self._tool(tool) | {"defer_loading": True})
+        tools = [_namespace(name, functions) for name, functions in groups.items()]
+        yield _search_item("tool_search_output", answered.call, {"tools": tools})
+        if not tools:
+            yield _message("user", [{"type": "input_text", "text": f"({TOOL_SEARCH}: {answered.text})"}])
+
     def _system_item(self, request: ModelRequest) -> bytes:
         """Return the system item and a comma; empty if there is none, or it is not an item."""
         if self.quirks.system_role == "instructions" or not request.system.strip():
@@ -206,11 +250,21 @@ def _output(answered: CallWithResult) -> Json:
     return {"type": "function_call_output", "call_id": safe_id(answered.call.call_id), "output": output}
 
 
+def _namespace(name: str, functions: Sequence[Json]) -> Json:
+    return {"type": "namespace", "name": name, "description": f"The tools of {name}.", "tools": functions}
+
+
+def _search_item(kind: str, call: CallPart, members: Json) -> Json:
+    return {"type": kind, "call_id": safe_id(call.call_id), "execution": "client", "status": "completed"} | members
+
+
 @attrs.define(eq=False)
 class _AnswerWriter:
     """Encodes an assistant message as the items it came in."""
 
     _quirks: Quirks
+    _namespaces: Mapping[str, str]
+    _defers: bool
     _items: list[Json] = attrs.field(factory=list[Json], init=False)
     _texts: list[Json] = attrs.field(factory=list[Json], init=False)
     _thoughts: list[ReasoningPart] = attrs.field(factory=list[ReasoningPart], init=False)
@@ -238,7 +292,7 @@ class _AnswerWriter:
             case CallPart():
                 self._end_message()
                 self._thoughts.clear()
-                self._items.append(_call(part))
+                self._items.append(self._call(part))
             case ProviderPart() if part.kind == PHASE:
                 self._end_message(loads_object(part.data))
             case ProviderPart():
@@ -247,6 +301,15 @@ class _AnswerWriter:
                 self._items += self._hosted(loads_object(part.data))
             case _:
                 assert_never(part)
+
+    def _call(self, part: CallPart) -> Json:
+        if self._defers and part.tool == TOOL_SEARCH:
+            return _search_item("tool_search_call", part, {"arguments": loads_object(arguments_of(part))})
+        call: Json = {"type": "function_call", "call_id": safe_id(part.call_id), "name": part.tool}
+        # The host knows a tool that a search has loaded only with its namespace.
+        if part.tool in self._namespaces:
+            call["namespace"] = self._namespaces[part.tool]
+        return call | {"arguments": arguments_of(part)}
 
     def _end_message(self, phase: Json | None = None) -> None:
         if self._texts:
@@ -278,12 +341,3 @@ class _AnswerWriter:
 
     def _with_id(self, item: Json) -> Json:
         return item if self._quirks.item_ids else {name: value for name, value in item.items() if name != "id"}
-
-
-def _call(part: CallPart) -> Json:
-    return {
-        "type": "function_call",
-        "call_id": safe_id(part.call_id),
-        "name": part.tool,
-        "arguments": arguments_of(part),
-    }

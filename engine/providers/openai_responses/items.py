@@ -228,7 +228,8 @@ class CallItem(ResponseItem):
     """A call for the engine to run.
 
     A custom tool takes free text; the engine's calls have JSON. So the text becomes the argument `input` of an object,
-    which a tool with one string parameter can read, and which is sent back as an ordinary call of the same name.
+    which a tool with one string parameter can read, and which is sent back as an ordinary call of the same name. A search
+    that the engine is to run has an object.
     """
 
     _pieces: list[str] = attrs.field(factory=list[str], init=False)
@@ -256,6 +257,8 @@ class CallItem(ResponseItem):
         tool = text(facts, "name") if not text(self.facts, "name") else ""
         if self.kind == "custom_tool_call":
             whole: str | None = dumps({"input": text(facts, "input") or streamed})
+        elif self.kind == "tool_search_call":
+            whole = dumps(as_object(facts.get("arguments")))
         else:
             arguments = text(facts, "arguments") or streamed or "{}"
             whole = None if arguments == streamed else arguments

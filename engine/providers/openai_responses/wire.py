@@ -6,12 +6,13 @@ from functools import partial
 
 import attrs
 
+from engine.core.llm_types import ModelRequest
 from engine.providers.failures.error_body import http_failure
 from engine.providers.openai_responses.decode import ResponsesReader
 from engine.providers.openai_responses.encode import encoder
 from engine.providers.wire.decoding import decoder_for
 from engine.providers.wire.quirks import Quirks
-from engine.providers.wire.wire_format import WireFormat
+from engine.providers.wire.wire_format import WireDecoder, WireFormat
 
 
 def wire(quirks: Quirks) -> WireFormat:
@@ -23,6 +24,11 @@ def wire(quirks: Quirks) -> WireFormat:
         accept="text/event-stream",
         headers=lambda _: {},
         encoder=partial(encoder, quirks),
-        decoder=lambda content_type: decoder_for(ResponsesReader(quirks.title), content_type),
+        decoder=partial(_decoder, quirks),
         failure=partial(http_failure, quirks.title),
     )
+
+
+def _decoder(quirks: Quirks, content_type: str, request: ModelRequest | None = None) -> WireDecoder | None:
+    runs_searches = quirks.defers_tools and request is not None and any(tool.deferred for tool in request.tools)
+    return decoder_for(ResponsesReader(quirks.title, runs_searches), content_type)

@@ -37,8 +37,8 @@ def with_answer_tool(wire: WireFormat) -> WireFormat:
     def encoder() -> WireEncoder:
         return _Encoder(wire.encoder())
 
-    def decoder(content_type: str) -> WireDecoder | None:
-        inner = wire.decoder(content_type)
+    def decoder(content_type: str, request: ModelRequest | None = None) -> WireDecoder | None:
+        inner = wire.decoder(content_type, request)
         return None if inner is None else _Decoder(inner)
 
     return attrs.evolve(wire, encoder=encoder, decoder=decoder)

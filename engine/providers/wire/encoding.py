@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -127,7 +127,7 @@ class _History(Generic[S]):
     size: int = 0
     used: int = 0
 
-    def matches(self, request: ModelRequest, deferred: frozenset[str]) -> bool:
+    def matches(self, request: ModelRequest, deferred: Mapping[str, ToolSchema]) -> bool:
         """Return whether *request*, with those *deferred* tools, begins with these bytes."""
         return (
             self.messages <= len(request.transcript)
@@ -193,7 +193,7 @@ class Encoder(Generic[S]):
         """Return the body for *request*; raise `ConfigError` for a transcript that can't be sent."""
         if not self._quirks.defers_tools and any(tool.deferred for tool in request.tools):
             request = attrs.evolve(request, tools=tuple(tool for tool in request.tools if not tool.deferred))
-        deferred = frozenset(tool.name for tool in request.tools if tool.deferred)
+        deferred = {tool.name: tool for tool in request.tools if tool.deferred}
         opening = self._opening(request)
         lineage = request.transcript.lineage
         # Put back only after success: an encoder that raised halfway would lack messages.

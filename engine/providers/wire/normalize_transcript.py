@@ -19,13 +19,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
 import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import PartId
+from engine.core.llm_types import ToolSchema
 from engine.core.messages import (
     AssistantMessage,
     AssistantPart,
@@ -71,10 +72,12 @@ class AssistantItem:
     Attributes:
         parts: in order.
         is_paused: the provider paused here, at the end of the transcript: the model continues it.
+        defers: the request has deferred tools.
     """
 
     parts: tuple[AssistantPart, ...]
     is_paused: bool = False
+    defers: bool = False
 
     @property
     def calls(self) -> tuple[CallPart, ...]:
@@ -84,10 +87,15 @@ class AssistantItem:
 
 @attrs.frozen
 class CallWithResult:
-    """A call and its one result."""
+    """A call and its one result.
+
+    Attributes:
+        found: the deferred tools that the result refers to.
+    """
 
     call: CallPart
     settlement: Settlement
+    found: tuple[ToolSchema, ...] = ()
 
     @property
     def media(self) -> tuple[MediaPart, ...]:
@@ -108,9 +116,14 @@ class CallWithResult:
 
 @attrs.frozen
 class ResultsItem:
-    """The results of all calls of the preceding item, in call order."""
+    """The results of all calls of the preceding item, in call order.
+
+    Attributes:
+        defers: the request has deferred tools.
+    """
 
     answered: tuple[CallWithResult, ...]
+    defers: bool = False
 
 
 TranscriptItem = UserItem | AssistantItem | ResultsItem
@@ -130,13 +143,13 @@ class TranscriptNormalizer:
         model: the model that will read it.
         quirks: what its host accepts.
         reasoning_from: reasoning in messages before this index is dropped.
-        deferred: the names of the tools that the host shows only once a result refers to them.
+        deferred: the tools that the host shows only once a result refers to them, by name.
     """
 
     model: str
     quirks: Quirks
     reasoning_from: int = 0
-    deferred: frozenset[str] = frozenset()
+    deferred: Mapping[str, ToolSchema] = attrs.field(factory=dict[str, ToolSchema])
     _count: int = attrs.field(default=0, init=False)
     _pending_messages: list[_PendingMessage] = attrs.field(factory=list["_PendingMessage"], init=False)
     _has_output: bool = attrs.field(default=False, init=False)
@@ -196,20 +209,19 @@ class TranscriptNormalizer:
         parts = tuple(part for held in self._pending_messages for part in self._assistant_parts(held))
         if not parts:
             return []
-        item = AssistantItem(parts, is_paused=at_end and self._pending_messages[-1].message.finish == "pause")
+        is_paused = at_end and self._pending_messages[-1].message.finish == "pause"
+        item = AssistantItem(parts, is_paused, bool(self.deferred))
         if not item.calls:
             return [item]
         item = attrs.evolve(item, is_paused=False)
-        answered = [
-            CallWithResult(call, self._with_references(_settlement(results.get(call.call_id)))) for call in item.calls
-        ]
+        answered = [self._with_references(call, _settlement(results.get(call.call_id))) for call in item.calls]
         return [item, *self._results(answered)]
 
-    def _with_references(self, settlement: Settlement) -> Settlement:
-        """Return a result that refers only to tools that requests have: hosts refuse the others."""
-        if not settlement.tools:
-            return settlement
-        return attrs.evolve(settlement, tools=tuple(name for name in settlement.tools if name in self.deferred))
+    def _with_references(self, call: CallPart, settlement: Settlement) -> CallWithResult:
+        """Return a call with its result, and the tools that it refers to: only such that requests have."""
+        found = tuple(self.deferred[name] for name in settlement.tools if name in self.deferred)
+        # All or none: where there are references, the host shows no text, which alone tells of a tool that came late.
+        return CallWithResult(call, settlement, found if len(found) == len(settlement.tools) else ())
 
     def _assistant_parts(self, held: _PendingMessage) -> Iterator[AssistantPart]:
         for place, part in enumerate(held.message.parts):
@@ -273,7 +285,7 @@ class TranscriptNormalizer:
                 moved.append(TextPart(id=PartId("media"), text=f"Media of {each.call.tool}:"))
                 moved += self._user_parts(elsewhere)
             kept.append(_with_media(each, here, has_moved=bool(elsewhere)))
-        items: list[TranscriptItem] = [ResultsItem(tuple(kept))]
+        items: list[TranscriptItem] = [ResultsItem(tuple(kept), bool(self.deferred))]
         return [*items, UserItem(tuple(moved))] if moved else items
 
     def _can_read(self, part: MediaPart, kinds: frozenset[MediaKind]) -> bool:
@@ -350,7 +362,7 @@ def _with_media(answered: CallWithResult, media: Sequence[MediaPart], *, has_mov
         text = f"{text}\n({what})" if text.strip() else f"({what})"
     images = tuple(part for part in media if isinstance(part, ImagePart))
     files = tuple(part for part in media if isinstance(part, FilePart))
-    return CallWithResult(answered.call, attrs.evolve(answered.settlement, text=text, images=images, files=files))
+    return attrs.evolve(answered, settlement=attrs.evolve(answered.settlement, text=text, images=images, files=files))
 
 
 def _finite_number(literal: str) -> float:

@@ -39,7 +39,8 @@ class Quirks:
         output: "native": it takes a schema for the answer; "tool": the answer is a forced tool call.
         schema: the dialect of JSON Schema it accepts for tools.
         marks: the form of cache markers.
-        defers_tools: it takes tools that the model sees only once the result of a search refers to them (Anthropic).
+        defers_tools: it takes tools that the model sees only once the result of a search refers to them (Anthropic), or
+            defines them (Responses).
         mark_tools: it accepts a cache marker after the tools (Converse).
         forced_tools: it accepts `tool_choice: required`, or `any` (chat, Converse, Anthropic).
         calls_alone: it refuses text together with calls: the text is dropped (Converse).

@@ -75,6 +75,17 @@ class WireDecoder(Protocol):
         ...
 
 
+class DecoderFactory(Protocol):
+    """Creates decoders."""
+
+    def __call__(self, content_type: str, request: ModelRequest | None = None, /) -> WireDecoder | None:
+        """Return a decoder for the response to *request*; None if its type is not supported.
+
+        The content type is in lower case, without parameters; empty if there was none.
+        """
+        ...
+
+
 @attrs.frozen(kw_only=True)
 class WireFormat:
     """A wire format, configured for one host.
@@ -85,8 +96,7 @@ class WireFormat:
         accept: the content type to accept.
         headers: those of the format and the host, except for authentication.
         encoder: creates an encoder.
-        decoder: creates a decoder for one response with a content type (lower case, without parameters; empty if there
-            was none); returns None if the type is not supported.
+        decoder: creates a decoder for one response.
         failure: turns an error response into an error; the second argument is the time since the epoch.
     """
 
@@ -95,7 +105,7 @@ class WireFormat:
     accept: str
     headers: Callable[[ModelRequest], Mapping[str, str]]
     encoder: Callable[[], WireEncoder]
-    decoder: Callable[[str], WireDecoder | None]
+    decoder: DecoderFactory
     failure: Callable[[HttpReply, float], ProviderError]
 
 

@@ -148,7 +148,7 @@ def test_repeated_arguments_are_one_answer(pieces: list[str]) -> None:
 
     events: list[StreamEvent] = [ToolCallStarted("1", ANSWER_TOOL)]
     events += [*(ToolCallChunk("1", piece) for piece in pieces), ToolCallDone("1", "{}")]
-    plain = attrs.evolve(wire(Quirks()), decoder=lambda _: EventDecoder(events))
+    plain = attrs.evolve(wire(Quirks()), decoder=lambda *_: EventDecoder(events))
     decoder = with_answer_tool(plain).decoder("")
     assert decoder is not None
     out = decoder.feed(b"x")
