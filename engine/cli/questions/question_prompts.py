@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Final
 
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.questions.call_arguments import requester_of
-from engine.cli.terminal.terminal_text import Symbols, clock_time, duration, escape_control_chars, escape_on_one_line
+from engine.cli.terminal.terminal_text import Symbols, clock_time, escape_control_chars, escape_on_one_line, time_left
 from engine.core.events import PermissionAsked, QuestionAnswered, QuestionAsked, RecoveryAnswered, RecoveryAsked
 from engine.journal.state import OpenQuestion
 from engine.session.answer_types import Recovery
@@ -45,8 +44,7 @@ def recovery_question(request: RecoveryAsked, symbols: Symbols, surroundings: Su
     lines = [f"{symbols.running} Model {escape_control_chars(request.model)} failed:"]
     lines.append(f"    {escape_control_chars(recovery_line(request, surroundings or Surroundings()))}")
     if request.reset_at is not None and request.failure is None:
-        left = duration(max(0.0, request.reset_at - time.time()))
-        lines.append(f"    Limit resets at {clock_time(request.reset_at)} (in {left})")
+        lines.append(f"    Limit resets at {clock_time(request.reset_at)} (in {time_left(request.reset_at)})")
     return lines
 
 

@@ -117,6 +117,11 @@ def clock_time(moment: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(moment))
 
 
+def time_left(moment: float) -> str:
+    """Format how long it is until a moment, in seconds since the epoch."""
+    return duration(max(0.0, moment - time.time()))
+
+
 def clock_minute(moment: float) -> str:
     """Format a moment, in seconds since the epoch, as local time to the minute; with its date if that is another day."""
     form = "%H:%M" if abs(moment - time.time()) < 12 * 3600 else "%Y-%m-%d %H:%M"
