@@ -52,6 +52,22 @@ async def swallows_for_ever() -> None:
         break
 
 
+async def spins_in_a_shield() -> None:
+    try:
+        await trio.sleep(0.1)
+    except trio.Cancelled:
+        with trio.CancelScope(shield=True):
+            while True:
+                await trio.lowlevel.checkpoint()
+
+
+async def exits() -> None:
+    try:
+        await trio.sleep(0.1)
+    except trio.Cancelled:
+        sys.exit(3)  # noqa: ASYNC104
+
+
 @contextmanager
 def loses_a_connection(_: Path) -> Generator[AsyncFunction]:
     free = ["connection"]
@@ -276,6 +292,17 @@ FAULTS: dict[str, Fault] = {
         reason="a loop that retries everything never ends, and uses the processor",
         source=plain(swallows_for_ever),
         says="swallowed Cancelled",
+    ),
+    "spins in a shield": Fault(
+        reason="it asks again and again for what can't come any more, and no time passes",
+        source=plain(spins_in_a_shield),
+        says="goes on without an end, past 500 points",
+        options={"most_points": 500},
+    ),
+    "exits": Fault(
+        reason="a cancel ends the whole program instead of one task",
+        source=plain(exits),
+        says="the function raised SystemExit: 3",
     ),
     "a connection is lost": Fault(
         reason="what was taken is given back only on the happy path",

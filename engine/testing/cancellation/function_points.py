@@ -74,6 +74,8 @@ class FunctionPoints(PointCounter):
         """Count from here on; *task* runs the function."""
         self.target.token = trio.lowlevel.current_trio_token()
         self._began = trio.current_time()
+        # Trio names threads after it.
+        task.name = name
         self._running = self._adopt(task, name)
         self.generators.watch(lambda: self._running is not None)
         self.armed = True
@@ -122,7 +124,7 @@ class FunctionPoints(PointCounter):
         self.point(own.after)
         self._running = None
         if len(self.names) > self.most_points and not self.is_stopped:
-            self.stop()
+            self._stop_spinning(own, task)
 
     # ---- strikes -----------------------------------------------------------------------------------------------------
 
@@ -181,6 +183,14 @@ class FunctionPoints(PointCounter):
         elif own.swallowed == MOST_SWALLOWED:
             # It may do so for ever, and would never let the time pass.
             self.stop()
+
+    def _stop_spinning(self, own: OwnTask, task: trio.lowlevel.Task) -> None:
+        if self.fired:
+            self.problems.append(
+                f"after the cancel the function goes on without an end, past {self.most_points:,} points, and no time "
+                f"passes; its last step was that of {own.label}, at {waiting_place(task)}"
+            )
+        self.stop()
 
     def stop(self) -> None:
         """End the run, although its tasks would not."""

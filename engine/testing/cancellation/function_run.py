@@ -147,8 +147,10 @@ def perform(
             raise
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         # Nothing but the injected KeyboardInterrupt, perhaps in a group; any other one is the developer's.
-        if not points.target.interrupted or not all(isinstance(one, KeyboardInterrupt) for one in leaves(error)):
+        if not all(isinstance(one, KeyboardInterrupt) for one in leaves(error)):
             raise
+        if not points.target.interrupted:
+            raise KeyboardInterrupt from error
         is_interrupted = True
     # A `Cancelled` that a clean-up raises may replace it; then the function was left all the same.
     if points.target.interrupted and run.returned and not is_interrupted and not points.problems:
@@ -239,7 +241,7 @@ def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException 
 
 
 def _note_raised(run: FunctionRun, error: BaseException, options: RunOptions) -> None:
-    if isinstance(error, (KeyboardInterrupt, SystemExit, *options.passes)):
+    if isinstance(error, (KeyboardInterrupt, *options.passes)):
         raise error
     ones = [one for one in leaves(error) if not isinstance(one, options.raises)]
     if ones:

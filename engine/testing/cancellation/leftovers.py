@@ -18,6 +18,8 @@ from engine.testing.cancellation.trio_internals import busy_threads
 
 # So long may a thread that was left behind take to end, in real seconds.
 THREAD_GRACE = 1.0
+# Standard input, output and error are never left: pytest's `capfd`, for one, puts others in their place.
+_STANDARD = frozenset({"0", "1", "2"})
 _DESCRIPTORS = Path("/proc/self/fd") if sys.platform == "linux" else Path("/dev/fd")
 
 
@@ -96,7 +98,7 @@ def _descriptors() -> dict[int, str]:
         names = os.listdir(_DESCRIPTORS)  # noqa: PTH208  # in each run: Path would take longer than the rest
     except OSError:
         return targets
-    for name in names:
+    for name in set(names) - _STANDARD:
         # The listing's own descriptor is closed by now.
         with suppress(OSError):
             targets[int(name)] = os.readlink(f"{_DESCRIPTORS}/{name}") if sys.platform == "linux" else name  # noqa: PTH115

@@ -186,7 +186,7 @@ class MarkedTest(RunSubject):
         except _OUTCOMES:
             raise
         except Exception as error:  # noqa: BLE001  # of a fixture; the function's own are noted where they are raised
-            self._note(error, "the run")
+            self._note(error, "a fixture")
         finally:
             del arguments
             self._tear_down()

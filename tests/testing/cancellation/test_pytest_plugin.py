@@ -59,7 +59,7 @@ async def echo(nursery):
 
 
 @pytest.mark.cancel_everywhere
-async def test_pool_well(pool):
+async def test_pool_well(pool, capfd):
     await pool.use_well()
 
 
