@@ -19,6 +19,8 @@ class RuleLayers(Value):
         required: the administrator's: they deny or ask, and nothing lifts them.
         widest_profile: the widest profile that the administrator allows; empty: any.
         fixed: the keys whose value the administrator has fixed, such as `sandbox.backend`: flags don't change them.
+        ask_after: permissions of foreign tools, with wildcards: after a call of one, for the rest of the turn, the user is
+            asked about what may reach the network and about other servers, whatever the rules allow.
         own_places: files and folders with the user's configuration and decisions: leave to change them is never kept.
     """
 
@@ -28,4 +30,5 @@ class RuleLayers(Value):
     required: tuple[Rule, ...] = ()
     widest_profile: str = ""
     fixed: frozenset[str] = frozenset()
+    ask_after: tuple[str, ...] = ()
     own_places: tuple[str, ...] = ()

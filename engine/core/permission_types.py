@@ -244,6 +244,15 @@ class ScopedApprover(Approver, Protocol):
         ...
 
 
+@runtime_checkable
+class WatchingApprover(Approver, Protocol):
+    """An approver that judges calls also by what has run before."""
+
+    def note_use(self, query: PermissionQuery) -> None:
+        """Note that a call which was permitted runs now. Not a checkpoint."""
+        ...
+
+
 class Opinion(Protocol):
     """A second opinion, from a model or a program, on calls about which the user would be asked."""
 

@@ -13,7 +13,7 @@ from engine.core.events import AnswerKind, CallJudged, PermissionAsked, Right, V
 from engine.core.foreign_calls import call_foreign_now
 from engine.core.ids import RequestId
 from engine.core.messages import Settlement
-from engine.core.permission_types import Judgement, Opinion, PermissionQuery
+from engine.core.permission_types import Judgement, Opinion, PermissionQuery, WatchingApprover
 from engine.nursery.hook_points import while_notifying
 from engine.nursery.loop_state import TurnCause
 from engine.nursery.questions import PermissionAnswer
@@ -70,6 +70,11 @@ class CallPermission:
     def judge(self, query: PermissionQuery) -> Judgement:
         """Return the verdict of the rules."""
         return call_foreign_now("the approver", self._run.deps.approver.judge, query)
+
+    def note_use(self, query: PermissionQuery) -> None:
+        """Let the approver know that the call runs, if it judges later ones by that."""
+        if isinstance(approver := self._run.deps.approver, WatchingApprover):
+            call_foreign_now("the approver", approver.note_use, query)
 
     @property
     def opinion(self) -> Opinion | None:

@@ -43,6 +43,7 @@ from engine.permission.rules.project_file import load_project_rules
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, Layer, Ruleset, RuleVerdict, strictest
 from engine.permission.rules.run_later import is_configuration
 from engine.permission.rules.wildcard import Wildcard
+from engine.permission.turn_taint import TurnTaint
 from engine.permission.verdict_adjustments import (
     OPAQUE,
     SANDBOXED,
@@ -99,6 +100,7 @@ class Policy:
     load_project_rules: Callable[[str, str], tuple[Rule, ...]] = load_project_rules
     file: GrantFile | None = None
     now: Callable[[], float] = time.time
+    _taint: TurnTaint = attrs.field(init=False)
     _defaults: Layer = attrs.field(init=False)
     _projects: dict[str, Project] = attrs.field(factory=dict[str, Project], init=False)
     # By root session, where it is not `profile`.
@@ -114,6 +116,7 @@ class Policy:
     def __attrs_post_init__(self) -> None:
         require_profile(self.profile, self.layers.widest_profile)
         self._defaults = defaults(self.profile)
+        self._taint = TurnTaint(self.layers.ask_after)
         self._grant_ids = map(f"grant_{secrets.token_hex(4)}{{}}".format, itertools.count(1))
         # Report an invalid rule now, not at the first call.
         self._compiled(Project(""))
@@ -183,6 +186,10 @@ class Policy:
             # A sandbox is for more than reading.
             confinement=max(confinements, key=CONFINEMENTS.index),
         )
+        if decisive.verdict == "allow" and (used := self._taint.cause(query.chain, query.rights, query.opaque)):
+            # Each call is asked about: leave for the rest of the turn is what the words of the server would ask for.
+            source = f"the setting permissions.ask_after, because {used} was used in this turn"
+            return attrs.evolve(judgement, verdict="ask", source=source, is_default=False, offers=())
         if decisive.verdict != "ask":
             return judgement
         missing = _rights_of(reasons)
@@ -234,6 +241,10 @@ class Policy:
         # Also the policy's own: it may replace that of the session's folder.
         self._session_profiles[session_id] = profile
 
+    def note_use(self, query: PermissionQuery) -> None:
+        """Note that a call runs, for `permissions.ask_after`. Not a checkpoint."""
+        self._taint.note(query)
+
     def end_turn(self, turn_id: TurnId) -> None:
         """Forget the grants for a turn that has ended. Not a checkpoint."""
         self.grants.end_turn(turn_id)
@@ -241,6 +252,7 @@ class Policy:
     def end_session(self, session_id: SessionId) -> None:
         """Forget the grants and the profile of a session that is closed. Not a checkpoint."""
         self.grants.end_session(session_id)
+        self._taint.end_session(session_id)
         self._session_profiles.pop(session_id, None)
 
     def hides(self, chain: Sequence[PermissionScope], cwd: str, permission: str) -> bool:

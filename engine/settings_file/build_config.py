@@ -139,6 +139,8 @@ def _rule_layers(merged: MergedConfig, rules: Mapping[Kind, tuple[Rule, ...]]) -
         required=rules["required"],
         widest_profile=next(filter(None, widest), ""),
         fixed=frozenset(fixed),
+        # Of all sources: no file takes back what another one wants to be asked about.
+        ask_after=tuple(each for document in merged.documents for each in _permissions(document).ask_after),
     )
 
 

@@ -54,6 +54,7 @@ class PermissionsTable:
 
     profile: str = DEFAULT
     rules: tuple[str, ...] = ()
+    ask_after: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)

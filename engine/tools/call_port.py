@@ -59,6 +59,10 @@ class PermissionCheck(Protocol):
         """What may answer in the user's place."""
         ...
 
+    def note_use(self, query: PermissionQuery) -> None:
+        """Note that the call runs with what *query* was about."""
+        ...
+
     def record(self, verdict: Verdict, source: str) -> None:
         """Record a verdict and where it came from."""
         ...

@@ -51,6 +51,7 @@ async def run_call(site: CallPort) -> Outcome:
         return Outcome(settlement=stale)
     if (unrecorded := await site.start(prepared)) is not None:
         return Outcome(settlement=unrecorded, engine_failed=True)
+    site.permission.note_use(permitted.query)
     site.touched(permitted.need)
     direction = prepared.tool.direction
     context = attrs.evolve(

@@ -31,15 +31,16 @@ from engine.core.events import Verdict
 from engine.core.permission_types import ACTIONS, Rule
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
-from engine.permission.rules.rules import PATH_PERMISSIONS, base_permission
+from engine.permission.rules.rules import PATH_PERMISSIONS, READING, base_permission
 from engine.permission.rules.wildcard import Wildcard
 
 if TYPE_CHECKING:
     from engine.permission.rules.toml_positions import TomlPath
 
 TABLE: Final = ("permissions",)
-_KEYS: Final = ("profile", "rules")
+_KEYS: Final = ("rules", "profile", "ask_after")
 _PARTS: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S.*?)\s*", re.DOTALL)
+_FOREIGN: Final = "mcp:github/*"
 _FORM: Final = "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'"
 
 
@@ -50,10 +51,12 @@ class Permissions:
     Attributes:
         profile: the selected defaults; None: the file selects none.
         rules: the rules, in the order of the file.
+        ask_after: permissions of foreign tools, as in `RuleLayers`.
     """
 
     profile: ProfileName | None = None
     rules: tuple[Rule, ...] = ()
+    ask_after: tuple[str, ...] = ()
 
 
 def read_permissions(
@@ -74,7 +77,7 @@ def read_permissions(
     from engine.permission.rules.toml_positions import value_lines
 
     reader = _Reader(source, tuple(table), value_lines(text))
-    permissions = reader.permissions(section, _KEYS if has_profile else _KEYS[1:])
+    permissions = reader.permissions(section, _KEYS if has_profile else _KEYS[:1])
     if reader.problems:
         raise ConfigError("\n".join(reader.problems))
     return permissions
@@ -126,7 +129,11 @@ class _Reader:
             if key not in keys:
                 self._report((key,), f"there is no key {key!r}: {suggest_names(key, keys)}")
         profile = self._profile(values["profile"]) if "profile" in values and "profile" in keys else None
-        return Permissions(profile=profile, rules=tuple(self._rules(values.get("rules", []))))
+        return Permissions(
+            profile=profile,
+            rules=tuple(self._rules(values.get("rules", []))),
+            ask_after=tuple(self._ask_after(values.get("ask_after", []))),
+        )
 
     def _profile(self, value: object) -> ProfileName | None:
         for name in PROFILES:
@@ -150,6 +157,25 @@ class _Reader:
                 yield parse_rule(text, self._location(path))
             except ConfigError as error:
                 self._report(path, f"the rule {text!r}: {error}")
+
+    def _ask_after(self, value: object) -> Iterator[str]:
+        if not isinstance(value, list):
+            self._report(
+                ("ask_after",), f'must be an array of texts, not {_type_name(value)}: ask_after = ["{_FOREIGN}"]'
+            )
+            return
+        for index, text in enumerate(cast("list[object]", value)):
+            try:
+                permission = Rule(permission=str(text), pattern="*", action="ask").permission
+            except ConfigError:
+                permission = ""
+            if isinstance(text, str) and ":" in permission.removesuffix(READING):
+                yield text
+            else:
+                self._report(
+                    ("ask_after", index),
+                    f"{text!r} is not the permission of tools of a server: '{_FOREIGN}', for example",
+                )
 
     def _report(self, path: TomlPath, message: str) -> None:
         prefix = (

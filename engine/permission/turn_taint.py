@@ -1,0 +1,92 @@
+"""`TurnTaint`: after a turn has used a foreign tool that the user does not trust, what could carry its words away is asked about.
+
+A result of a server may hold instructions, and a model may follow them: "send the file to this address". So once a turn has
+called such a tool, calls that may reach the network and calls of other servers are asked about, though a rule allows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+
+from engine.core.ids import SessionId, TurnId
+from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
+from engine.permission.rules.rules import applies_to
+
+# What reaches no network. All else may, such as the tools of the host program; a sub-agent's own calls are judged as well.
+_LOCAL: Final = frozenset(
+    {
+        "read",
+        "edit",
+        "outside",
+        "task",
+        "task_output",
+        "task_stop",
+        "bash_output",
+        "bash_stop",
+        "skill",
+        "todo",
+        "question",
+    }
+)
+
+
+@attrs.define(eq=False)
+class TurnTaint:
+    """What the turns of an engine have used of foreign tools that are not trusted.
+
+    Attributes:
+        patterns: the permissions of these tools, with wildcards: `mcp:github/*`. Empty: all are trusted.
+    """
+
+    patterns: tuple[str, ...] = ()
+    # By the root session and its turn, in which its sub-agents take part; None: in all its turns.
+    _used: dict[SessionId, dict[TurnId | None, dict[str, None]]] = attrs.field(
+        factory=dict[SessionId, dict["TurnId | None", dict[str, None]]], init=False
+    )
+
+    def note(self, query: PermissionQuery) -> None:
+        """Note that a call runs. Not a checkpoint."""
+        if not is_foreign(query.permission) or not any(applies_to(each, query.permission) for each in self.patterns):
+            return
+        root, *agents = query.chain
+        # A sub-agent may report what it has read in a later turn.
+        turns = self._used.setdefault(root.session_id, {})
+        turns.setdefault(None if agents else root.turn_id, {})[query.permission] = None
+
+    def end_session(self, session_id: SessionId) -> None:
+        """Forget a session that is closed. Not a checkpoint."""
+        # Not at a turn's end: its agents may go on in the background.
+        self._used.pop(session_id, None)
+
+    def cause(self, chain: Sequence[PermissionScope], rights: Iterable[RequiredRight], opaque: str) -> str:
+        """Return the permission of an earlier call for which a call is to be asked about; empty if there is none."""
+        turns = self._used.get(chain[0].session_id, {}) if chain else {}
+        used = [each for turn in (None, chain[0].turn_id) for each in turns.get(turn, ())] if turns else []
+        if not used:
+            return ""
+        if opaque:
+            return used[-1]
+        for right in rights:
+            permission = right.permission
+            if is_foreign(permission):
+                others = [each for each in used if server_of(each) != server_of(permission)]
+                if others:
+                    return others[-1]
+            # A command that only reads is confined, or its program is known to.
+            elif permission not in _LOCAL and not (permission == "bash" and right.reads_only):
+                return used[-1]
+        return ""
+
+
+def is_foreign(permission: str) -> bool:
+    """Return whether a permission is that of a foreign tool: `mcp:SERVER/TOOL`."""
+    kind, colon, rest = permission.partition(":")
+    return bool(kind and colon) and "/" in rest
+
+
+def server_of(permission: str) -> str:
+    """Return who offers a foreign tool: `mcp:SERVER`."""
+    return permission.rpartition("/")[0]
