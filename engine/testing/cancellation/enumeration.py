@@ -20,6 +20,10 @@ from engine.testing.cancellation.failure_report import CancelFailure
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.points import PointCounter
 
+# For runs that differ: so many runs show the places, and so many are made to come to one of them.
+RUNS_FOR_PLACES = 3
+ATTEMPTS = 4
+
 
 class PromiseBroken(AssertionError):
     """A run broke a promise.
@@ -55,11 +59,13 @@ class Report:
         points: the points of the run without a cancel.
         runs: the runs with a cancel.
         left_out: the ways that could not be used here, each with the reason.
+        missed: with `repeatable=False`, the cancels that were not made, because no run came to their place again.
     """
 
     points: int
     runs: int
     left_out: tuple[str, ...] = ()
+    missed: int = 0
 
 
 class Played(Protocol):
@@ -100,6 +106,7 @@ class CancelPlan:
         every: take only every n-th point.
         gaps: for the ways with a second part, the number of points between the two.
         only: try only this one.
+        by_place: points are places, for runs that differ.
     """
 
     ways: Mapping[str, bool]
@@ -107,6 +114,7 @@ class CancelPlan:
     every: int = 1
     gaps: Sequence[int] = (1, 7)
     only: Injection | None = None
+    by_place: bool = False
 
     def __attrs_post_init__(self) -> None:
         """Raise ValueError for numbers that make no sense."""
@@ -123,6 +131,11 @@ class CancelPlan:
             for gap in self.gaps if has_second else (1,):
                 for point in range(0, points, self.every):
                     yield Injection(way=way, point=point, second=gap)
+
+    def injections_at(self, places: Sequence[str]) -> Iterator[Injection]:
+        """Yield the cancels for runs that come to these places."""
+        for one in self.injections(len(places)):
+            yield one if one.place else attrs.evolve(one, place=places[one.point])
 
 
 @attrs.frozen(kw_only=True)
@@ -156,6 +169,37 @@ def enumerate_cancels(
             if run.problems:
                 on_broken(Broken(run=run, base=base, injection=injection, seed=seed))
     return Report(points=points, runs=runs)
+
+
+def enumerate_places(
+    play: Callable[[Injection | None, int], Played], plan: CancelPlan, on_broken: Callable[[Broken], None]
+) -> Report:
+    """As `enumerate_cancels`, for runs that differ: cancel at each place, in a run that comes to it.
+
+    A run that does not come to the place is made again, a few times.
+    """
+    __tracebackhide__ = True
+    runs = missed = 0
+    all_places = set[str]()
+    for seed in plan.seeds:
+        places: dict[str, None] = {}
+        for _ in range(RUNS_FOR_PLACES):
+            base = play(None, seed)
+            places.update(dict.fromkeys(base.points.names))
+            if base.problems:
+                on_broken(Broken(run=base, base=base, injection=None, seed=seed))
+        all_places.update(places)
+        for injection in plan.injections_at(list(places)):
+            for _ in range(ATTEMPTS):
+                run = play(injection, seed)
+                runs += 1
+                if run.problems:
+                    on_broken(Broken(run=run, base=run, injection=injection if run.points.fired else None, seed=seed))
+                if run.points.fired:
+                    break
+            else:
+                missed += 1
+    return Report(points=len(all_places), runs=runs, missed=missed)
 
 
 def raise_broken(broken: Broken) -> None:

@@ -62,6 +62,7 @@ def cancel_everywhere(
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     svg: str | os.PathLike[str] | None = None,
     most_points: int = 100_000,
+    repeatable: bool = True,
 ) -> Report: ...
 
 
@@ -80,6 +81,7 @@ def cancel_everywhere(
     raises: type[BaseException] | tuple[type[BaseException], ...] = (),
     svg: str | os.PathLike[str] | None = None,
     most_points: int = 100_000,
+    repeatable: bool = True,
 ) -> Report:
     """Cancel *scenario* at each of its points, in each way, and check what must hold. Not for use inside trio.
 
@@ -99,6 +101,8 @@ def cancel_everywhere(
         raises: exceptions that the function may raise instead of `Cancelled` when it is cancelled.
         svg: write a drawing of a failure to this file.
         most_points: a run with more points raises ValueError.
+        repeatable: False for a function whose runs differ, because it uses processes or several threads: it is cancelled at
+            each line at which its tasks wait, if a run comes to it again.
 
     Raises:
         PromiseBroken: a cancel broke something; the text is a report.
@@ -111,8 +115,10 @@ def cancel_everywhere(
     injection = None if only is None else parse_injection(only)
     if isinstance(scenario, Playable):
         return play_everywhere(scenario, ways=ways, seed=seed, every=every, gaps=seconds, only=injection)
-    options = run_options(limit=limit, folder=folder, raises=raises, most_points=most_points)
-    plan, left_out = function_plan(by, injection, seeds=seeds_from(seed, schedules), every=every, gaps=seconds)
+    plan, left_out = function_plan(
+        by, injection, seeds=seeds_from(seed, schedules), every=every, gaps=seconds, repeatable=repeatable
+    )
+    options = run_options(limit=limit, folder=folder, raises=raises, most_points=most_points, by_place=plan.by_place)
     subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
     return attrs.evolve(run_everywhere(subject, plan), left_out=left_out)
 
@@ -122,6 +128,7 @@ def run_options(
     limit: float,
     raises: type[BaseException] | tuple[type[BaseException], ...],
     most_points: int,
+    by_place: bool,
     folder: str | os.PathLike[str] | None = None,
     passes: tuple[type[BaseException], ...] = (),
 ) -> RunOptions:
@@ -133,17 +140,29 @@ def run_options(
         folder=None if folder is None else Path(folder),
         raises=raises if isinstance(raises, tuple) else (raises,),
         most_points=most_points,
+        by_place=by_place,
         passes=passes,
     )
 
 
 def function_plan(
-    by: Iterable[str] | None, only: Injection | None, *, seeds: range, every: int, gaps: Iterable[int]
+    by: Iterable[str] | None,
+    only: Injection | None,
+    *,
+    seeds: range,
+    every: int,
+    gaps: Iterable[int],
+    repeatable: bool,
 ) -> tuple[CancelPlan, tuple[str, ...]]:
     """Return which cancels to try, and the ways that are left out. Raises ValueError for an unknown way."""
     ways, left_out = usable_ways(by if only is None else only.way)
     plan = CancelPlan(
-        ways={way: PARTS[way][1] is not None for way in ways}, seeds=seeds, every=every, gaps=tuple(gaps), only=only
+        ways={way: PARTS[way][1] is not None for way in ways},
+        seeds=seeds,
+        every=every,
+        gaps=tuple(gaps),
+        only=only,
+        by_place=not repeatable or (only is not None and bool(only.place)),
     )
     return plan, left_out
 
@@ -184,6 +203,8 @@ class _FunctionSubject(RunSubject):
     def again(self, injection: Injection | None, seed: int) -> str:
         """Return the call that repeats exactly one run."""
         only = "" if injection is None else f'only="{injection}", '
+        if injection is None and self._options.by_place:
+            only = "repeatable=False, "
         defaults = RunOptions()
         more = "".join(
             f", {name}={getattr(self._options, name)!r}"

@@ -75,19 +75,27 @@ class CancelFailure:
             lines += ["", "  What it raised:", "", *(f"    {line}".rstrip() for line in self.traceback.splitlines())]
         if self.svg_path is not None:
             lines += ["", f"  The same as a drawing: {self.svg_path}"]
-        lines += ["", "  To repeat exactly this run:", "", f"    {self.again}"]
+        is_exact = self.injection is None or not self.injection.place
+        repeat = (
+            "To repeat exactly this run:"
+            if is_exact
+            else "To cancel at the same place again, in a run that may differ:"
+        )
+        lines += ["", f"  {repeat}", "", f"    {self.again}"]
         return "\n".join(lines)
+
+    def _when(self) -> str:
+        assert self.injection is not None
+        step = _step(self.point_name)
+        if self.injection.place:
+            return f"{step}, seed {self.seed}"
+        return f"at point {self.injection.point} of {self.total} ({step}), seed {self.seed}"
 
     def _facts(self) -> list[tuple[str, Sequence[str]]]:
         facts: list[tuple[str, Sequence[str]]] = [("function", [f"{self.name}, {self.location}"])]
         if self.injection is not None:
             facts.append(("cancelled", [_how(self.injection)]))
-            facts.append(
-                (
-                    "when",
-                    [f"at point {self.injection.point} of {self.total} ({_step(self.point_name)}), seed {self.seed}"],
-                )
-            )
+            facts.append(("when", [self._when()]))
             if self.struck is None:
                 arrived = "nowhere: the function ended before its next checkpoint, or was shielded"
             else:

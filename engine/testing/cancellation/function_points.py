@@ -12,7 +12,7 @@ from engine.testing.cancellation.error_text import is_group
 from engine.testing.cancellation.generator_watch import GeneratorWatch
 from engine.testing.cancellation.injections import PARTS
 from engine.testing.cancellation.points import PointCounter
-from engine.testing.cancellation.source_places import Place, waiting_place
+from engine.testing.cancellation.source_places import Place, Visits, waiting_place
 from engine.testing.cancellation.timeline import Kind, Moment, Timeline
 from engine.testing.cancellation.trio_internals import is_cancelled_by, next_error, stop_run
 from engine.testing.cancellation.virtual_clock import VirtualClock
@@ -46,6 +46,7 @@ class FunctionPoints(PointCounter):
         clock: is given the number of steps.
         timeline: records what happens, if there is one; in the run that is reported only.
         most_points: a run with more points is stopped.
+        visits: name a point after the line at which its task waits, and count it there; for runs that differ.
         target: what surrounds the function, and can cancel it.
         own: the function's tasks.
         first_struck: the task and the line at which the cancel arrived first.
@@ -56,6 +57,7 @@ class FunctionPoints(PointCounter):
     clock: VirtualClock | None = None
     timeline: Timeline | None = None
     most_points: int = 1_000_000
+    visits: Visits | None = None
     target: CancelTarget = attrs.field(factory=CancelTarget)
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
@@ -107,7 +109,7 @@ class FunctionPoints(PointCounter):
         if own is None:
             return
         self._running = own
-        self.point(own.before)
+        self.point(self.visits.named(own.before, task) if self.visits else own.before)
         if self.fired and self.armed:
             self._see_delivery(task, own)
 
@@ -121,7 +123,7 @@ class FunctionPoints(PointCounter):
             self._judge_delivery(own)
         if self.timeline is not None and task in self.own:
             self.note("step", f"waits at {waiting_place(task)}", own)
-        self.point(own.after)
+        self.point(self.visits.named(own.after, task) if self.visits else own.after)
         self._running = None
         if len(self.names) > self.most_points and not self.is_stopped:
             self._stop_spinning(own, task)
@@ -213,8 +215,10 @@ class FunctionPoints(PointCounter):
 
     def point(self, name: str) -> None:
         """Count this point, and strike if it is the selected one."""
-        if self.timeline is not None and not name.startswith(("before ", "after ")):
+        if not name.startswith(("before ", "after ")):
             self.note("mark", f"point {name}", self._running)
+            if self.visits:
+                name = self.visits.named(name)
         super().point(name)
 
 

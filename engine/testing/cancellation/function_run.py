@@ -24,7 +24,7 @@ from engine.testing.cancellation.function_points import FunctionPoints
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
-from engine.testing.cancellation.source_places import waiting_place
+from engine.testing.cancellation.source_places import Visits, waiting_place
 from engine.testing.cancellation.timeline import Timeline
 from engine.testing.cancellation.trio_internals import seed_scheduler, shields_of
 from engine.testing.cancellation.virtual_clock import VirtualClock
@@ -48,6 +48,7 @@ class RunOptions:
         folder: files that are left below it are reported.
         raises: exceptions that the function may raise instead of `Cancelled`.
         most_points: a run with more points is stopped.
+        by_place: points are places, for a function whose runs differ.
         passes: exceptions that end everything, because they are no fault: a developer's Ctrl-C, a skipped test.
     """
 
@@ -55,6 +56,7 @@ class RunOptions:
     folder: Path | None = None
     raises: tuple[type[BaseException], ...] = ()
     most_points: int = 100_000
+    by_place: bool = False
     passes: tuple[type[BaseException], ...] = ()
 
 
@@ -90,6 +92,7 @@ def new_run(injection: Injection | None, options: RunOptions, *, is_detailed: bo
         injection,
         timeline=Timeline() if is_detailed else None,
         most_points=options.most_points,
+        visits=Visits() if options.by_place else None,
         target=CancelTarget(options.limit),
     )
     return FunctionRun(points=points)
@@ -171,7 +174,8 @@ def check_run(run: FunctionRun, options: RunOptions, complaints: Complaints, run
     # A run that was stopped leaves complaints that are not the function's.
     if not run.points.is_stopped:
         run.problems += complained
-    if run.points.injection is not None and not run.points.fired:
+    injection = run.points.injection
+    if injection is not None and not injection.place and not run.points.fired:
         run.problems.append(f"the cancel never struck: this run has only {len(run.points.names)} points")
 
 

@@ -26,20 +26,30 @@ PARTS: dict[str, tuple[Means, Means | None]] = {
     "interrupt_twice": ("interrupt", "interrupt"),
 }
 
-_TEXT = re.compile(r"(?P<way>[a-z_]+)@(?P<point>\d+)(?:\+(?P<second>\d+))?")
+_TEXT = re.compile(r"(?P<way>[a-z_]+)@(?:(?P<point>\d+)|(?P<place>.+ #\d+))(?:\+(?P<second>\d+))?")
 
 
 @attrs.frozen(kw_only=True)
 class Injection:
-    """A cancel: how, at which point, and how many points later its second part follows."""
+    """A cancel: how, at which point, and how many points later its second part follows.
+
+    Attributes:
+        place: where it strikes if runs differ, instead of the number of a point: `after serve at server.py:12 #3`, when the
+            task has come to that line for the third time.
+    """
 
     way: str
     point: int
     second: int = 1
+    place: str = ""
 
     def __str__(self) -> str:
         """Return the text that `parse_injection` takes: `scope@17`, `interrupt_twice@17+3`."""
-        return f"{self.way}@{self.point}" + (f"+{self.second}" if self.second != 1 else "")
+        return f"{self.way}@{self.place or self.point}" + (f"+{self.second}" if self.second != 1 else "")
+
+    def is_at(self, index: int, name: str) -> bool:
+        """Tell whether it strikes at a point."""
+        return name == self.place if self.place else index == self.point
 
 
 def parse_injection(text: str) -> Injection:
@@ -47,4 +57,5 @@ def parse_injection(text: str) -> Injection:
     match = _TEXT.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no cancel: write WAY@POINT, as in scope@17, or WAY@POINT+DISTANCE")
-    return Injection(way=match["way"], point=int(match["point"]), second=int(match["second"] or 1))
+    point, place = int(match["point"] or 0), match["place"] or ""
+    return Injection(way=match["way"], point=point, second=int(match["second"] or 1), place=place)

@@ -35,6 +35,7 @@ class PointCounter(trio.abc.Instrument):
     armed: bool = attrs.field(default=False, init=False)
     fired: int = attrs.field(default=0, init=False)
     fired_at: float | None = attrs.field(default=None, init=False)
+    _first: int = attrs.field(default=0, init=False)
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         """A task is about to run."""
@@ -51,13 +52,15 @@ class PointCounter(trio.abc.Instrument):
         index = len(self.names)
         self.names.append(name)
         injection = self.injection
-        if injection is None or index < injection.point:
+        if injection is None:
             return
-        if index == injection.point:
-            self.fired += 1
-            self.fired_at = trio.current_time()
-            self.strike(first=True)
-        elif index == injection.point + injection.second and self.strikes_twice():
+        if not self.fired:
+            if injection.is_at(index, name):
+                self.fired += 1
+                self.fired_at = trio.current_time()
+                self._first = index
+                self.strike(first=True)
+        elif index == self._first + injection.second and self.strikes_twice():
             self.fired += 1
             self.strike(first=False)
 

@@ -20,7 +20,7 @@ _OUTPUT = "cancel_everywhere_counts"
 
 _tests: pytest.StashKey[MarkedTest] = pytest.StashKey()
 _counts = pytest.StashKey[dict[str, int]]()
-_NOTHING = {"tests": 0, "runs": 0, "points": 0, "without_points": 0}
+_NOTHING = {"tests": 0, "runs": 0, "points": 0, "without_points": 0, "missed": 0}
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         f"{MARKER}(by=('scope', 'deadline', 'sibling', 'thread', 'interrupt'), every=1, seconds=(1, 7), schedules=1, "
-        "limit=10.0, raises=(), most_points=100_000): cancel this async test at each of its points",
+        "limit=10.0, raises=(), most_points=100_000, repeatable=True): cancel this async test at each of its points",
     )
 
 
@@ -118,6 +118,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         line = f"cancel everywhere: {tests} with {points}, cancelled in {runs}"
         if counts["without_points"]:
             line += f"; {counts['without_points']:,} without a checkpoint could not be cancelled"
+        if counts["missed"]:
+            line += f"; {_number(counts['missed'], 'cancel')} could not be made, because runs differ"
         terminalreporter.write_line(line)
 
 

@@ -43,7 +43,7 @@ from engine.testing.cancellation.function_run import (
 from engine.testing.cancellation.injections import Injection, parse_injection
 from engine.testing.cancellation.subject_runs import RunSubject, run_everywhere
 
-_OPTIONS = frozenset({"by", "every", "seconds", "schedules", "limit", "raises", "most_points"})
+_OPTIONS = frozenset({"by", "every", "seconds", "schedules", "limit", "raises", "most_points", "repeatable"})
 _OUTCOMES = (pytest.skip.Exception, pytest.xfail.Exception)
 
 
@@ -133,8 +133,9 @@ class MarkedTest(RunSubject):
         # pytest passes the arguments of the first run by their names; each run looks for its own.
         def everything(**_: object) -> None:
             text = ""
+            _skip_asyncio(self.item)
             try:
-                run_everywhere(self, self.plan)
+                counts["missed"] += run_everywhere(self, self.plan).missed
             except (PromiseBroken, NotRepeatable, TooManyPoints, NoSuchPoint) as error:
                 text = str(error)
             self._add_to(counts, is_safe=not text)
@@ -169,7 +170,7 @@ class MarkedTest(RunSubject):
 
     def again(self, injection: Injection | None, seed: int) -> str:
         """Return the command that repeats exactly one run."""
-        only = "" if injection is None else f" --cancel-everywhere-only={injection}"
+        only = "" if injection is None else f" --cancel-everywhere-only={shlex.quote(str(injection))}"
         return f"pytest {shlex.quote(self.item.nodeid)}{only} --cancel-everywhere-seed={seed}"
 
     def _set_up(self) -> None:
@@ -254,6 +255,14 @@ def _refuse_other_tests(item: pytest.Function) -> None:
     pytest.fail(f"cancel_everywhere {reason}", pytrace=False)
 
 
+def _skip_asyncio(item: pytest.Function) -> None:
+    """Skip a test of anyio that is to run in asyncio."""
+    backend: object = item.funcargs.get("anyio_backend")
+    name = backend[0] if isinstance(backend, tuple) else backend  # pyright: ignore[reportUnknownVariableType]
+    if item.get_closest_marker("anyio") is not None and name == "asyncio":
+        pytest.skip("cancel_everywhere runs tests in Trio only")
+
+
 def _belongs_to_pytest_trio(item: pytest.Function) -> bool:
     """Tell whether pytest-trio runs the test, with its fixtures; where it is installed it need not be asked to."""
     if item.get_closest_marker("trio") is not None:
@@ -283,11 +292,13 @@ def _plan(config: pytest.Config, marker: pytest.Mark) -> tuple[CancelPlan, RunOp
             seeds=seeds_from(first, values.get("schedules", 1)),
             every=values.get("every", 1),
             gaps=values.get("seconds", (1, 7)),
+            repeatable=values.get("repeatable", True),
         )
         options = run_options(
             limit=values.get("limit", 10.0),
             raises=values.get("raises", ()),
             most_points=values.get("most_points", 100_000),
+            by_place=plan.by_place,
             passes=_OUTCOMES,
         )
     except ValueError as error:

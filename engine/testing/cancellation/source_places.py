@@ -57,3 +57,17 @@ def waiting_place(task: trio.lowlevel.Task) -> Place:
             if not code.co_filename.startswith(hidden):
                 return Place(code.co_filename, line, code.co_name)
     return NOWHERE
+
+
+@attrs.define(eq=False)
+class Visits:
+    """Names points so that they are the same in runs that differ: the task, the line, and the n-th time there."""
+
+    _numbers: dict[str, int] = attrs.field(factory=dict[str, int])
+
+    def named(self, name: str, task: trio.lowlevel.Task | None = None) -> str:
+        """Return `after serve at server.py:12 #3` for the point *name* of *task*."""
+        place = NOWHERE if task is None else waiting_place(task)
+        where = name if place == NOWHERE else f"{name} at {place.short}"
+        number = self._numbers[where] = self._numbers.get(where, 0) + 1
+        return f"{where} #{number}"

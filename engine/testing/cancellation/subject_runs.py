@@ -11,6 +11,7 @@ import attrs
 
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.enumeration import (
+    ATTEMPTS,
     Broken,
     CancelPlan,
     NoSuchPoint,
@@ -19,6 +20,7 @@ from engine.testing.cancellation.enumeration import (
     Report,
     TooManyPoints,
     enumerate_cancels,
+    enumerate_places,
     repeatable_process,
 )
 from engine.testing.cancellation.failure_report import CancelFailure
@@ -50,7 +52,7 @@ class RunSubject:
 
 
 def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
-    """Run *subject* without a cancel, twice, and then with each cancel of *plan*. Raises at the first broken promise."""
+    """Run *subject* without a cancel, and then with each cancel of *plan*. Raises at the first broken promise."""
     __tracebackhide__ = True
     complaints = Complaints()
 
@@ -62,7 +64,7 @@ def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
                 f"a run of {subject.name} has more than {run.points.most_points:,} points; "
                 "make it shorter, or allow more with most_points"
             )
-        if injection is None:
+        if injection is None and not plan.by_place:
             # The first run also does what only a first run does: imports, caches. What it leaves is not counted.
             first, run = run, subject.play(None, seed, complaints)
             check_same(subject, first, run)
@@ -76,7 +78,13 @@ def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
         raise_failure(subject, plan, broken, complaints)
 
     with complaints.collected(), repeatable_process():
-        return enumerate_cancels(play, plan, on_broken)
+        if not plan.by_place:
+            return enumerate_cancels(play, plan, on_broken)
+        # What only a first run does, such as imports, is not counted.
+        subject.play(None, plan.seeds[0], complaints)
+        report = enumerate_places(play, plan, on_broken)
+        _check_reached(subject, report)
+        return report
 
 
 def check_same(subject: RunSubject, first: FunctionRun, second: FunctionRun) -> None:
@@ -116,8 +124,25 @@ def _difference(subject: RunSubject, at: int, one: list[str], other: list[str]) 
         f"  At point {at}, one run has {named(one)}, another has {named(other)}.\n"
         "  A cancel can be put at each point only if every run takes the same steps. Make the function independent of "
         "real time,\n  threads, processes, other programs on the network, and of the order of sets; or put a fake in "
-        "their place."
+        "their place.\n"
+        "  If that can't be done, repeatable=False cancels at lines of the program instead, and says how many were missed."
     )
+
+
+def _check_reached(subject: RunSubject, report: Report) -> None:
+    """Raise NotRepeatable if no run came again to any place."""
+    __tracebackhide__ = True
+    if report.points and report.runs == report.missed * ATTEMPTS:
+        raise NotRepeatable(
+            f"{subject.name} ({subject.location}) was not cancelled at all: no run came to the place of a cancel, "
+            f"in {report.runs} runs. They differ too much, or the place is wrong."
+        )
+
+
+def _point_name(injection: Injection | None, names: list[str]) -> str:
+    if injection is None:
+        return ""
+    return injection.place or (names[injection.point] if injection.point < len(names) else "")
 
 
 # ---- from a broken run to a report -----------------------------------------------------------------------------------
@@ -127,9 +152,10 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
     """Find the smallest cancel that shows a problem, run it once more in detail, and raise the report."""
     __tracebackhide__ = True
     names = broken.base.points.names
-    _check_same_before(subject, broken)
+    if not plan.by_place:
+        _check_same_before(subject, broken)
     injection, seed, run = _smallest(subject, plan, broken, complaints)
-    detailed = subject.play(injection, seed, complaints, is_detailed=True)
+    detailed = _in_detail(subject, plan, injection, seed, complaints)
     problems = detailed.problems or [
         *run.problems,
         "(it did not show again when the run was repeated: something differs from run to run)",
@@ -140,13 +166,13 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
         injection=injection,
         seed=seed,
         total=len(names),
-        point_name="" if injection is None or injection.point >= len(names) else names[injection.point],
+        point_name=_point_name(injection, names),
         struck=detailed.points.first_struck,
         problems=tuple(problems),
         timeline=detailed.points.timeline or Timeline(),
         traceback=detailed.traceback if injection is None else "",
         also_at=()
-        if injection is None or plan.only is not None
+        if injection is None or plan.only is not None or plan.by_place
         else _also_at(subject, injection, seed, complaints, points=len(names)),
         again=subject.again(injection, seed),
         svg_path=subject.svg,
@@ -158,13 +184,24 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
     raise error
 
 
+def _in_detail(
+    subject: RunSubject, plan: CancelPlan, injection: Injection | None, seed: int, complaints: Complaints
+) -> FunctionRun:
+    """Repeat the run with a timeline; if runs differ, until it shows a problem again, a few times."""
+    run = subject.play(injection, seed, complaints, is_detailed=True)
+    attempts = ATTEMPTS if plan.by_place else 1
+    while not run.problems and (attempts := attempts - 1):
+        run = subject.play(injection, seed, complaints, is_detailed=True)
+    return run
+
+
 def _smallest(
     subject: RunSubject, plan: CancelPlan, broken: Broken, complaints: Complaints
 ) -> tuple[Injection | None, int, FunctionRun]:
     """Return the first cancel that shows a problem, among those that are smaller than the one found, or that one."""
     assert isinstance(broken.run, FunctionRun)
     injection, seed = broken.injection, broken.seed
-    if injection is None or plan.only is not None:
+    if injection is None or plan.only is not None or plan.by_place:
         return injection, seed, broken.run
     first_seed = plan.seeds[0]
     smaller = list(_smaller(injection, plan.every, len(broken.base.points.names)))

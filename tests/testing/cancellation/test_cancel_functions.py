@@ -164,6 +164,37 @@ def test_runs_that_differ_are_refused() -> None:
         cancel_everywhere(stops_at_random)
 
 
+async def loses_at_random(free: list[int]) -> None:
+    await stops_at_random()
+    one = free.pop()
+    await trio.sleep(1)
+    free.append(one)
+
+
+@contextmanager
+def losing_case() -> Generator[AsyncFunction]:
+    free = [1]
+    yield partial(loses_at_random, free)
+    assert free == [1], "it is lost"
+
+
+def test_runs_that_differ_are_cancelled_at_places() -> None:
+    report = cancel_everywhere(stops_at_random, by=("scope", "scope_twice"), repeatable=False)
+    assert report.runs >= report.points > 0
+    with pytest.raises(PromiseBroken, match="it is lost") as raised:
+        cancel_everywhere(losing_case, repeatable=False)
+    failure = failure_of(raised.value)
+    assert failure.injection is not None
+    assert "test_cancel_functions.py:" in failure.injection.place
+    with pytest.raises(PromiseBroken, match="it is lost"):
+        eval(failure.again, {"cancel_everywhere": cancel_everywhere, "losing_case": losing_case})
+
+
+def test_place_that_no_run_comes_to() -> None:
+    with pytest.raises(NotRepeatable, match="was not cancelled at all"):
+        cancel_everywhere(two_tasks, only="scope@after nothing at nowhere.py:3 #1")
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -192,7 +223,9 @@ async def test_inside_trio_is_refused() -> None:
         cancel_everywhere(two_tasks)
 
 
-@pytest.mark.parametrize("text", ["scope@17", "interrupt_twice@3+4"])
+@pytest.mark.parametrize(
+    "text", ["scope@17", "interrupt_twice@3+4", "scope@after serve at a.py:3 #2", "scope_twice@before serve #1+7"]
+)
 def test_text_of_a_cancel_reads_back(text: str) -> None:
     assert str(parse_injection(text)) == text
 

@@ -86,6 +86,11 @@ async def test_real_time():
         await trio.sleep(0)
 
 
+@pytest.mark.cancel_everywhere(repeatable=False, by="scope")
+async def test_by_place():
+    await trio.sleep(0.1)
+
+
 @pytest.mark.cancel_everywhere
 async def test_skipped():
     pytest.skip("not today")
@@ -132,9 +137,9 @@ async def test_generator():
     yield
 """
 ANYIO = """
-@pytest.fixture
-def anyio_backend():
-    return "trio"
+@pytest.fixture(params=["trio", "asyncio"])
+def anyio_backend(request):
+    return request.param
 
 
 @pytest.fixture
@@ -196,7 +201,7 @@ def test_fixtures_without_trio_mode(tmp_path: Path) -> None:
 
 def test_what_cannot_be_repeated_says_so(tmp_path: Path) -> None:
     text, outcomes = run(tmp_path, HONEST)
-    assert (outcomes["failed"], outcomes["error"], outcomes["skipped"], outcomes["passed"]) == (2, 6, 1, 1), text
+    assert (outcomes["failed"], outcomes["error"], outcomes["skipped"], outcomes["passed"]) == (2, 6, 1, 2), text
     for words in (
         "test_real_time (test_it.py:",
         "its runs differ",
@@ -217,7 +222,8 @@ def test_what_cannot_be_repeated_says_so(tmp_path: Path) -> None:
 
 def test_anyio_tests(tmp_path: Path) -> None:
     text, outcomes = run(tmp_path, ANYIO, "-p", "no:trio", trio_mode=False)
-    assert (outcomes["passed"], outcomes["error"]) == (1, 1), text
+    assert (outcomes["passed"], outcomes["error"], outcomes["skipped"]) == (1, 2, 1), text
+    assert "1 test with 2 points" in text
     assert "can't repeat the asynchronous fixture 'opened'" in text
 
 
