@@ -59,11 +59,13 @@ class SessionRecord:
         live: the open session; None: it is not open in this engine.
         events: its durable events; those that were stored are decoded when they are read.
         state: what follows from them.
+        holder: which engine has it open.
     """
 
     live: LiveSession | None
     events: Sequence[Durable]
     state: SessionState
+    holder: Holder
 
     def of_type(self, kind: type[E]) -> Iterable[E]:
         """Yield its events of one class, without decoding others. Decoding those takes time, if they are many."""
@@ -239,9 +241,19 @@ class EngineReads:
             events, state = undecoded_events(live.journal), live.journal.snapshot()
             # Not the end of a turn that is not in the store yet: cursors don't see it either, and the turn is still busy.
             del events[state.seq :]
-            return SessionRecord(live, events, state)
+            return SessionRecord(live, events, state, "here")
         stored = await self._runtime.services.store.read(SessionId(session_id))
-        return SessionRecord(None, stored.events, stored.state)
+        return SessionRecord(None, stored.events, stored.state, await self._holder(stored.state.session_id))
+
+    async def _holder(self, session_id: SessionId) -> Holder:
+        """Return which engine has a session open that is not open in this one. A checkpoint if the store has a list."""
+        store = self._runtime.services.store.store
+        if not isinstance(store, Catalogue):
+            return "nobody"
+        rows = await call_foreign("the store", store.list_sessions, SessionQuery(id=session_id, limit=1))
+        # A host's own store may not know the field.
+        is_elsewhere = any(row.id == session_id and row.holder == "elsewhere" for row in rows)
+        return "elsewhere" if is_elsewhere else "nobody"
 
     def _catalogue(self) -> Catalogue:
         store = self._runtime.services.store.store
@@ -265,7 +277,6 @@ def first_that_fit(items: Iterable[T]) -> list[T]:
 def row_of(record: SessionRecord) -> SessionRow:
     """Return a session's row, as the store would list it."""
     state, events = record.state, record.events
-    holder: Holder = "nobody" if record.live is None else "here"
     first = next((event.message.text for event in events if isinstance(event, InputAdmitted)), "")
     root = events[0].path[0] if events[0].path else state.session_id
     return SessionRow(
@@ -280,11 +291,11 @@ def row_of(record: SessionRecord) -> SessionRow:
         seq=state.seq,
         messages=len(state.transcript),
         turns=state.turns,
-        status=status_of(state, holder),
+        status=status_of(state, record.holder),
         stop_reason=None if state.last_result is None else state.last_result.stop_reason,
         usage=state.usage,
         cost=state.cost,
-        holder=holder,
+        holder=record.holder,
         titled_by=state.titled_by,
         forked_from=state.forked_from,
         agent=state.agent,
@@ -313,7 +324,7 @@ def head_of(record: SessionRecord) -> se.SessionHead:
         seq=state.seq,
         status=state.status,
         turn=turn,
-        parked=state.turn is not None and (live is None or live.active is None),
+        parked=state.turn is not None and record.holder != "elsewhere" and (live is None or live.active is None),
         asked=questions_of(record),
         ending=ending,
         queue=_queue_of(record),

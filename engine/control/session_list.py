@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from engine.control.engine_reads import EngineReads, row_of
+from engine.control.engine_reads import EngineReads, questions_of, row_of
 from engine.control.protocol.watch_methods import SessionsNote, WatchedRow, WatchParams
 from engine.core.errors import EngineError
 from engine.core.ids import SessionId
@@ -81,5 +81,5 @@ class SessionListWatch:
             return None
         if self._params.status not in {None, row.status}:
             return None
-        asked = () if record.live is None else record.live.questions.events
+        asked = questions_of(record)
         return WatchedRow(row=row, waiting=len(asked), waiting_since=min((each.time for each in asked), default=None))

@@ -80,12 +80,14 @@ class SessionQuery(Value):
         cwd: only those with this working directory.
         parent_id: only the children of this one; None: only sessions without a parent.
         before: only those that come after this row in the list, for the next page.
+        id: only this one, whether it has a parent or not.
     """
 
     limit: int = 100
     cwd: str | None = None
     parent_id: SessionId | None = None
     before: SessionRow | None = None
+    id: SessionId | None = None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

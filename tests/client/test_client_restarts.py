@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -15,24 +16,24 @@ from engine.client import Offline, Online, RemoteSession, SessionStream
 from engine.core.errors import RequestNotFound, TurnParked
 from engine.core.events import PermissionAsked, TextDelta, TurnEnded, TurnStarted
 from engine.journal.state import Resync
-from tests.support.client_world import items_until
+from tests.support.client_world import items_until, numbers_of
 from tests.support.killed_server import killed_server
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
 
-async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str, most: int = 10_000) -> int:
-    """Allow what is asked, up to the end of a turn, for so many items at most; return how many there were."""
-    count = 0
+async def allow_all(session: RemoteSession, stream: SessionStream, turn_id: str, most: int = 10_000) -> list[Any]:
+    """Allow what is asked, up to the end of a turn, for so many items at most; return them."""
+    items: list[Any] = []
     async for item in stream:
-        count += 1
+        items.append(item)
         if isinstance(item, PermissionAsked):
             # It may be of the past, in a stream that begins with the first event.
             with suppress(RequestNotFound):
                 await session.reply(item.request_id, engine.Once())
-        if count == most or (isinstance(item, TurnEnded) and item.turn_id == turn_id):
+        if len(items) == most or (isinstance(item, TurnEnded) and item.turn_id == turn_id):
             break
-    return count
+    return items
 
 
 @pytest.mark.parametrize(("is_local", "sampled"), [(True, PermissionAsked), (False, TurnStarted)])
@@ -58,9 +59,9 @@ async def test_kill_after_any_item(folder: Path, is_full: bool) -> None:
 async def kill_after(folder: Path, kind: type | int, *, is_local: bool) -> int:
     """Kill the server after the first event of a kind, or after so many items, start another one, and go on.
 
-    Return how many items came before, if they were counted.
+    Return how many items came before.
     """
-    count = 0
+    before: list[Any] = []
     async with killed_server(folder) as server:
         url = f"unix:{folder / 'run' / 'control.sock'}" if is_local else server.url
         async with engine.client.connect(url, server.token) as client:
@@ -68,29 +69,36 @@ async def kill_after(folder: Path, kind: type | int, *, is_local: bool) -> int:
             async with session.watch() as stream:
                 turn = await session.prompt("Go", key="p1")
                 if isinstance(kind, int):
-                    count = await allow_all(session, stream, turn.id, kind)
+                    before = await allow_all(session, stream, turn.id, kind)
                 elif kind is TurnEnded:
-                    await allow_all(session, stream, turn.id)
+                    before = await allow_all(session, stream, turn.id)
                 else:
-                    await items_until(stream, kind)
+                    before = await items_until(stream, kind)
                 server.kill()
-                assert (await items_until(stream, Offline))[-1].code == 1006
+                count = len(before)
+                before += await items_until(stream, Offline)
+                assert before[-1].code == 1006
                 await trio.to_thread.run_sync(server.start)
                 items = await items_until(stream, Online)
+                assert numbers_of(items) == []
                 # The longest pause between two attempts, and what a machine that stands still may take besides.
                 assert time.monotonic() - server.started < 12
                 assert items[-1].is_new_server
-                items = await items_until(stream, Resync)
+                resync = (await items_until(stream, Resync))[-1]
+                after: list[Any] = []
                 # The same prompt again: it is that turn, which the crash has ended, parked, or found at its end.
                 try:
                     again = await session.prompt("Go", key="p1")
                 except TurnParked:
                     again = await session.resume()
-                    await allow_all(session, stream, again.id)
+                    after += await allow_all(session, stream, again.id)
                 assert again.id == turn.id
                 ended = await turn.wait()
                 more = await session.prompt("More", key="p2")
-                await allow_all(session, stream, more.id)
+                after += await allow_all(session, stream, more.id)
+                # One snapshot, and no number twice: on from there. What was shown beyond it was not written yet.
+                assert sum(isinstance(item, Resync) for item in after) == 0
+                assert numbers_of(after) == list(range(resync.seq + 1, resync.seq + 1 + len(numbers_of(after))))
                 assert ended.stop_reason in {"completed", "aborted"}
                 state = session.state
                 assert client.healed == 0

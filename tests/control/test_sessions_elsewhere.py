@@ -71,3 +71,10 @@ async def test_text_that_another_engine_receives(tmp_path: Path, short_folder: P
         while "Half of it" not in json.dumps(snapshot):
             await trio.sleep(0.05)
             snapshot = await reader.result("snapshot", session_id=session_id)
+        # That engine runs the turn: nobody has to resume it here, or could.
+        got = await reader.result("session.get", session_id=session_id)
+        assert (got["row"]["holder"], got["row"]["status"], got["mode"]) == ("elsewhere", "busy", "stored")
+        head = (await reader.result("subscribe", session_id=session_id))["head"]
+        assert (got["head"]["parked"], head["parked"]) == (False, False)
+        (listed,) = (await reader.result("session.list"))["rows"]
+        assert (listed["holder"], listed["status"]) == ("elsewhere", "busy")

@@ -131,6 +131,9 @@ class FullSuite(StoreSuite):
             assert await ids(store, SessionQuery(cwd="/a")) == [A]
             assert await ids(store, SessionQuery(parent_id=A)) == [CHILD]
             assert await ids(store, SessionQuery(parent_id=B)) == []
+            assert await ids(store, SessionQuery(id=CHILD)) == [CHILD]
+            assert await ids(store, SessionQuery(id=A, cwd="/a")) == [A]
+            assert await ids(store, SessionQuery(id=SessionId("none"))) == []
             (child,) = await store.list_sessions(SessionQuery(parent_id=A))
             assert (child.parent_id, child.root_id) == (A, A)
             await store.aclose()

@@ -71,6 +71,8 @@ class PostgresTableReader:
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
         """See `TableReader`."""
         where: list[LiteralString] = ["parent_id IS NULL" if query.parent_id is None else "parent_id = %(parent)s"]
+        if query.id is not None:
+            where = ["id = %(only)s"]
         if query.cwd is not None:
             where.append("cwd = %(cwd)s")
         before = query.before
@@ -81,6 +83,7 @@ class PostgresTableReader:
             "cwd": None if query.cwd is None else postgres_text(query.cwd),
             "updated": None if before is None else before.updated,
             "id": None if before is None else before.id,
+            "only": None if query.id is None else postgres_text(query.id),
             "limit": query.limit,
         }
         with self._consistent_view():

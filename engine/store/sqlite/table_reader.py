@@ -72,8 +72,9 @@ class SqliteTableReader:
 
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
         """See `TableReader`."""
-        where = ["parent_id IS ?"]
-        values: list[str | float | None] = [None if query.parent_id is None else storable(query.parent_id)]
+        key, of = ("parent_id", query.parent_id) if query.id is None else ("id", query.id)
+        where = [f"{key} IS ?"]
+        values: list[str | float | None] = [None if of is None else storable(of)]
         if query.cwd is not None:
             where.append("cwd = ?")
             values.append(storable(query.cwd))
