@@ -11,7 +11,7 @@ from tests.cli.conftest import Start
 from tests.cli.processes import Command
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def runtime() -> Iterator[str]:
     """A folder with a short name, for the Unix socket."""
     with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ FORMATTED = '[formatters.sed]\ncommand = ["sed", "-i", "s/TWO/three/"]\npatterns
 AS_WRITTEN = "one\nTWO\n"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def runtime() -> Iterator[str]:
     """A folder with a short name: the path of a Unix socket has at most some 100 characters."""
     with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from engine.cli import main
 from tests.cli.conftest import Start
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def runtime() -> Iterator[str]:
     """A folder with a short name: the path of a Unix socket has at most some 100 characters."""
     with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.os, pytest.mark.slow, pytest.mark.skipif(sys.platform 
 READY = "Ctrl-C ends it."
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def runtime() -> Iterator[str]:
     """A folder with a short name: the path of a Unix socket has at most some 100 characters."""
     with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from trio.testing import MockClock
 
 from engine.client import Client, Offline, Online, RemoteSession
 from engine.core.errors import Overloaded, ServerOffline
-from engine.core.events import Durable, TurnEnded
+from engine.core.events import Durable, TurnEnded, TurnRedone, TurnUndone
 from engine.core.messages import Usage
 from engine.journal.state import Resync
 from engine.testing import FakeTools
@@ -22,7 +23,8 @@ from engine.testing.fault_proxy import CutKind
 from engine.testing.script import Answer, Fail, call, done, reasoning, text
 from tests.support.client_world import FOR_EVER, ClientWorld, Transport, client_world
 
-# A tool, two at once, a failure of the host, a sub-agent; then a turn that summarises; then one more.
+# A tool, two at once, a failure of the host, a sub-agent; then a turn that summarises; then one more, which is undone
+# and redone.
 SCRIPT: list[Answer] = [
     [
         *reasoning("Hm, well.", pieces=2),
@@ -38,7 +40,6 @@ SCRIPT: list[Answer] = [
     [*text("What was before.", pieces=2), *done()],
     [*text("Again.", pieces=2), *done()],
 ]
-TURNS = 3
 
 
 @attrs.define
@@ -57,7 +58,7 @@ class Watched:
 
 
 async def drive(world: ClientWorld, client: Client, folder: Path, after: Callable[[int], None]) -> Watched:
-    """Run three turns and watch them; *after* is called after each item."""
+    """Run three turns, undo and redo the last, and watch all of it; *after* is called after each item."""
     session = await client.create_session(cwd=folder)
     watched = Watched(session)
     turns = 0
@@ -71,8 +72,12 @@ async def drive(world: ClientWorld, client: Client, folder: Path, after: Callabl
                     nursery.start_soon(compact, client, session)
                 elif turns == 2:
                     nursery.start_soon(session.prompt, "Once more")
+                else:
+                    nursery.start_soon(partial(client.request, "undo", session_id=session.id, force=True))
+            elif isinstance(item, TurnUndone):
+                nursery.start_soon(partial(client.request, "redo", session_id=session.id, force=True))
             after(len(watched.items))
-            if turns == TURNS:
+            if isinstance(item, TurnRedone):
                 break
     await check(world, watched, client)
     return watched
