@@ -23,7 +23,7 @@ _STATUS: dict[StopReason, AgentStatus] = {
 }
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class AgentResult(TurnResult):
     """How a sub-agent's turn ended, and what it changed.
 

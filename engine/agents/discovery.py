@@ -17,6 +17,7 @@ from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.config import Config
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 if TYPE_CHECKING:
     from engine.agents.markdown_file import AgentFile
@@ -31,8 +32,8 @@ _MAX_ENTRIES: Final = 2_000
 _MAX_DEPTH: Final = 3
 
 
-@attrs.frozen(kw_only=True)
-class AgentFolder:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AgentFolder(Value):
     """A folder that may hold agents.
 
     Attributes:
@@ -46,8 +47,8 @@ class AgentFolder:
     plugin: str = ""
 
 
-@attrs.frozen(kw_only=True)
-class LoadedAgent:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoadedAgent(Value):
     """An agent in a file.
 
     Attributes:
@@ -63,8 +64,8 @@ class LoadedAgent:
     warnings: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class LoadedAgents:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoadedAgents(Value):
     """Agents loaded from files.
 
     Attributes:

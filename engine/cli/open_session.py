@@ -12,13 +12,14 @@ from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.session.engine import Engine
 from engine.session.session import Session
 from engine.store.store_protocols import FullStore, SessionRow
 
 
-@attrs.frozen(kw_only=True)
-class SessionChoice:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SessionChoice(Value):
     """What flags say about the session.
 
     Attributes:

@@ -15,6 +15,7 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.permission.user_policy import UserFiles
 from engine.prompt.layers import PromptLayers
 from engine.prompt.workspace import COMMANDS, Workspace
@@ -53,8 +54,8 @@ def user_prompt_layers(config: Config, permissions: PermissionChoice) -> PromptL
     )
 
 
-@attrs.frozen(kw_only=True)
-class TaskFlags:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TaskFlags(Value):
     """Flags that override what a custom command sets.
 
     Attributes:
@@ -68,8 +69,8 @@ class TaskFlags:
     model: str | None = None
 
 
-@attrs.frozen(kw_only=True)
-class PromptTask:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptTask(Value):
     """A task for the agent.
 
     Attributes:

@@ -15,6 +15,7 @@ from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.turn.record_types import OutputMode
 from engine.core.settings import Limits
+from engine.core.value_base import Value
 from engine.prompt.layers import PromptLayers
 from engine.store.memory import MEMORY
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from engine.session.structured_output import OutputSpec
 
 
-@attrs.frozen(kw_only=True)
-class OutputOptions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OutputOptions(Value):
     """What is printed, and whether a user is asked.
 
     Attributes:
@@ -49,8 +50,8 @@ class OutputOptions:
     debug_log: Path | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Options:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Options(Value):
     """The parsed command line.
 
     Attributes:

@@ -20,6 +20,7 @@ from engine.core.compaction_types import Compaction, CompactionRequest, NotCompa
 from engine.core.errors import ConfigError
 from engine.core.messages import Message, Transcript
 from engine.core.protocols import ContextKeeper, ContextView
+from engine.core.value_base import Value
 
 if TYPE_CHECKING:
     from engine.compaction.prune import PruneResult
@@ -41,8 +42,8 @@ SMALL_WINDOW = 16_384
 Summarise = Callable[[Sequence[Message], str], Awaitable[str]]
 
 
-@attrs.frozen
-class NoKeeper:
+@attrs.frozen(eq=False, repr=False)
+class NoKeeper(Value):
     """Never changes the history; a request that is too large ends the turn with `prompt_too_long`."""
 
     async def prune(self, view: ContextView) -> Sequence[Message] | None:
@@ -71,7 +72,7 @@ class NoKeeper:
         return False
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class Keeper:
     """Keeps the history within the context window.
 

@@ -16,6 +16,7 @@ from engine.compaction.token_estimate import CERTAIN, message_tokens, text_token
 from engine.core.llm_types import ModelInfo, ToolSchema, is_credible
 from engine.core.messages import AssistantMessage, ProviderPart, Transcript
 from engine.core.protocols import ContextView
+from engine.core.value_base import Value
 
 # A count whose ratio to the estimate is outside of these bounds is ignored: some gateways report wrong numbers.
 LEAST: Final = 0.2
@@ -37,7 +38,7 @@ DOUBT: Final = 2.0
 SMALLEST: Final = 2_000
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Sizes:
     """Estimates for the messages of one lineage: `sums[n]` is the sum of the first n."""
 
@@ -57,8 +58,8 @@ class Sizes:
         return [sums[n + 1] - sums[n] for n in range(length)]
 
 
-@attrs.frozen(kw_only=True)
-class Sample:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Sample(Value):
     """A provider's count of a request, with the estimate for the same request.
 
     Attributes:
@@ -96,7 +97,7 @@ class Sample:
         return self.is_shrunk(before) or is_total or growth > GROWTH * max(1.0, before.ratio) * added + slack
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TokenCounter:
     """Estimates the size of requests, and learns from the providers' counts."""
 

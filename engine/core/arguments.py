@@ -27,6 +27,7 @@ from cattrs.gen import make_dict_structure_fn
 
 from engine.core.coerce import coerce
 from engine.core.errors import InvalidArguments
+from engine.core.value_base import Value
 
 MAX_ISSUES = 5
 MAX_ISSUE_CHARS = 100
@@ -105,8 +106,8 @@ def _no_constant(name: str) -> NoReturn:
 # -- what is wrong -------------------------------------------------------------------------
 
 
-@attrs.frozen
-class _Issue:
+@attrs.frozen(eq=False, repr=False)
+class _Issue(Value):
     """One issue: a text for the model, and the exception of the class, if that was the cause.
 
     A *hint* takes time to compute, and there may be thousands of issues: it is computed for the ones that are shown.

@@ -10,6 +10,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 FILE: Final = "100644"
 PROGRAM: Final = "100755"
 LINK: Final = "120000"
@@ -17,8 +19,8 @@ LINK: Final = "120000"
 LEFT_OUT: Final = "160000"
 
 
-@attrs.frozen
-class TreeEntry:
+@attrs.frozen(eq=False, repr=False)
+class TreeEntry(Value):
     """A file, a program or a symbolic link as a snapshot holds it; of what is left out, only that it was there.
 
     Attributes:
@@ -35,8 +37,8 @@ class TreeEntry:
         return self.mode == LEFT_OUT
 
 
-@attrs.frozen
-class Change:
+@attrs.frozen(eq=False, repr=False)
+class Change(Value):
     """What became of a path from one snapshot to another. None: nothing is there."""
 
     path: str
@@ -49,8 +51,8 @@ class Change:
         return any(entry is not None and entry.is_left_out for entry in (self.before, self.after))
 
 
-@attrs.frozen
-class Put:
+@attrs.frozen(eq=False, repr=False)
+class Put(Value):
     """What is to be put at a path, in place of what must be there now. None: nothing."""
 
     path: str
@@ -58,8 +60,8 @@ class Put:
     want: TreeEntry | None
 
 
-@attrs.frozen(kw_only=True)
-class Attribution:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Attribution(Value):
     """Whose calls have changed what while a turn ran. Paths may be those of folders.
 
     Attributes:
@@ -75,8 +77,8 @@ class Attribution:
     busy_since: float = float("inf")
 
 
-@attrs.frozen
-class SnapshotResult:
+@attrs.frozen(eq=False, repr=False)
+class SnapshotResult(Value):
     """A snapshot, or None if none could be taken, and remarks about it.
 
     Attributes:

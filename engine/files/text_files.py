@@ -16,6 +16,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ToolError
+from engine.core.value_base import Value
 from engine.files.real_folder import RealFolder, open_folder
 from engine.files.real_path import followed
 
@@ -28,8 +29,8 @@ _SNIFFED_BYTES: Final = 8_192
 _SIBLINGS: Final = 10_000
 
 
-@attrs.frozen
-class TextFile:
+@attrs.frozen(eq=False, repr=False)
+class TextFile(Value):
     """A text, and whether its file begins with a byte order mark. Line endings are not converted."""
 
     text: str

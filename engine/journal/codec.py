@@ -34,6 +34,7 @@ from cattrs.errors import BaseValidationError, ForbiddenExtraKeysError
 from engine.core.errors import JournalCorrupt
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES, Durable, Live
 from engine.core.messages import Message
+from engine.core.value_base import Value
 from engine.journal.json_converter import SHOWN_CHARS, TAGS, Json, UnknownWord, reader_of, writer_of
 from engine.journal.json_text import to_json_text
 from engine.journal.state import Resync, SessionState, Status
@@ -47,8 +48,8 @@ _RECEIVED: Final = {**_EVENTS, TAGS[Resync]: Resync}
 _DOCUMENTS: Final = {**_RECEIVED, **_MESSAGES, **_STATUSES, TAGS[SessionState]: SessionState}
 
 
-@attrs.frozen
-class Schema:
+@attrs.frozen(eq=False, repr=False)
+class Schema(Value):
     """Which versions there are, and how to get from one to the next.
 
     Attributes:
@@ -80,8 +81,8 @@ class Schema:
 PRESENT: Final = Schema()
 
 
-@attrs.frozen
-class Unknown:
+@attrs.frozen(eq=False, repr=False)
+class Unknown(Value):
     """Something that this version can't know: a new type, or a newer version of one. `raw` is all of it."""
 
     type: str

@@ -43,7 +43,7 @@ def select_events(events: Sequence[Durable]) -> EventsOfType:
     return select
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class EventIndex(Generic[K, V]):
     """Events of some classes, by an id. Those of a restored session are looked through when one is asked for."""
 

@@ -64,7 +64,7 @@ class _TooMuchWork(Exception):  # it never leaves this module
     pass
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _BoundedSchema(JsonSchema):
     """A schema whose checks take a bounded number of steps."""
 
@@ -153,7 +153,7 @@ def parse_foreign_schema(text: str, *, of_result: bool = False) -> ForeignSchema
     return ForeignSchema(whole)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Tidier:
     """Makes a schema regular; counts its parts."""
 

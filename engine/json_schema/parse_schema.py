@@ -29,7 +29,7 @@ _ANNOTATIONS: Final = frozenset(
 )
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class JsonSchema:
     """A schema that can be checked against; made by `parse_schema`."""
 

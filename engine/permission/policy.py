@@ -32,6 +32,7 @@ from engine.core.permission_types import (
     Rule,
 )
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.files.real_path import followed, is_within
 from engine.permission.grants.grant_file import GrantFile
 from engine.permission.grants.grants import Grant, GrantOrigin, Grants
@@ -61,8 +62,8 @@ _NOWHERE: Final = "/\ufdd0"
 _MAX_RULESETS: Final = 100
 
 
-@attrs.frozen
-class Project:
+@attrs.frozen(eq=False, repr=False)
+class Project(Value):
     """A project and its rules.
 
     Attributes:

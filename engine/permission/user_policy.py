@@ -9,6 +9,7 @@ import attrs
 
 from engine.config.config import Config
 from engine.core.permission_types import Rule
+from engine.core.value_base import Value
 from engine.files.real_path import followed
 from engine.permission.grants import grant_file, trust
 from engine.permission.grants.grant_file import GrantFile
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from engine.permission.grants.trust import Trust
 
 
-@attrs.frozen
-class UserFiles:
+@attrs.frozen(eq=False, repr=False)
+class UserFiles(Value):
     """The files that hold a user's decisions.
 
     Attributes:

@@ -15,6 +15,7 @@ import trio
 
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import describe
+from engine.core.value_base import Value
 
 T = TypeVar("T")
 
@@ -31,8 +32,8 @@ _WATCHED: Final[Mapping[str, object]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class Guarded(Generic[T]):
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Guarded(Value, Generic[T]):
     """What came of a call.
 
     Attributes:
@@ -46,7 +47,7 @@ class Guarded(Generic[T]):
     notes: tuple[str, ...] = ()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Work(Generic[T]):
     function: Callable[[], T]
     files: str

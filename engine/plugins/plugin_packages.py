@@ -209,7 +209,7 @@ def _folders(kind: str, paths: Sequence[str | os.PathLike[str]]) -> tuple[str, .
     return tuple(folders)
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _PluginHook:
     """A hook of a plugin, whose name says whose it is."""
 

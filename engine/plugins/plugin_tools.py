@@ -19,6 +19,7 @@ from engine.config.plugin_config import PluginOptions
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.plugins.guarded_call import SECONDS, call_guarded
 from engine.plugins.plugin_packages import LoadedPackage
 from engine.plugins.plugin_tool import PluginTool, plugin_tool
@@ -43,7 +44,7 @@ class _Key(NamedTuple):
     folder: str
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class _LoadedFile:
     """A tool file that was loaded, or could not be."""
 
@@ -62,8 +63,8 @@ class _LoadedFile:
             yield f"the tool file {self.file.path} can't be used: {self.isolated.problem}"
 
 
-@attrs.frozen(kw_only=True)
-class _FolderFiles:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _FolderFiles(Value):
     """The tool files of a working directory: those in use, and those that are not."""
 
     loaded: tuple[_LoadedFile, ...] = ()

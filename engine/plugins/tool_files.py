@@ -58,8 +58,8 @@ class ToolFile(Value):
     problem: str = ""
 
 
-@attrs.frozen
-class FileApprovals:
+@attrs.frozen(eq=False, repr=False)
+class FileApprovals(Value):
     """What the user has approved of tool files. The methods block, and raise `ConfigError` and `StoreError`."""
 
     records: StateFile
@@ -105,8 +105,8 @@ def _entry(value: object) -> tuple[str, str, str]:
     return path, digest, text
 
 
-@attrs.frozen(kw_only=True)
-class ToolFolders:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ToolFolders(Value):
     """Where tool files are, and which of them may be used. Its methods block.
 
     Attributes:

@@ -119,7 +119,7 @@ def open_pidfd(pid: int) -> int | None:
 # ---- ending ----------------------------------------------------------------------------------------------------------
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class TreeKiller:
     """Ends processes: first `terminate`, then `kill_until_gone`.
 

@@ -59,7 +59,7 @@ def _secrets_of(value: str, *, is_password: bool) -> Iterator[str]:
         yield secret
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Mask:
     """A filter for a command's output, in front of the callback that takes it. Nothing here is a checkpoint.
 

@@ -21,6 +21,7 @@ import attrs
 import trio
 
 from engine.core.threads import in_background, to_thread
+from engine.core.value_base import Value
 from engine.process.procfs import ProcessId, own_memory, usage
 
 _INTERVAL: Final = 0.1
@@ -34,8 +35,8 @@ _THREADS: Final = 10
 _MEMORY_LIMITS: Final = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
-@attrs.frozen(kw_only=True)
-class ResourceLimits:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ResourceLimits(Value):
     """What a command's processes may use together.
 
     Attributes:

@@ -34,6 +34,7 @@ import attrs
 import trio
 
 from engine.core.exception_groups import public
+from engine.core.value_base import Value
 from engine.process.kill_tree import TreeKiller, kill_deadline, marked, open_pidfd
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
@@ -49,8 +50,8 @@ _log = logging.getLogger(__name__)
 Cause = Literal["exit", "timeout", "cancel", "limit"]
 
 
-@attrs.frozen(kw_only=True)
-class FinishedProcess:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FinishedProcess(Value):
     """How a tree of processes ended.
 
     Attributes:
@@ -172,7 +173,7 @@ async def run_tree(
     return tree.result
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class _Tree:
     """A command being run: one task owns its processes, another passes its output on."""
 
@@ -322,7 +323,7 @@ class _Tree:
         )
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Pipe:
     """One of the command's output pipes, and the callback that takes what it writes."""
 
@@ -382,7 +383,7 @@ async def _feed(stdin: trio.lowlevel.FdStream, data: bytes) -> None:
     await stdin.send_all(data)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Leader:
     """The process at the head of a tree. It is not reaped before its group was signalled."""
 

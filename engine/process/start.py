@@ -12,11 +12,12 @@ import attrs
 import trio
 
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.process.resource_limits import ResourceLimits
 
 
-@attrs.frozen(kw_only=True)
-class Launch:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Launch(Value):
     """How to start a command.
 
     Attributes:
@@ -34,7 +35,7 @@ class Launch:
     limits: ResourceLimits | None = None
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class StartedProcess:
     """A process, with its end of each pipe.
 

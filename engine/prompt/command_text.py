@@ -9,6 +9,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 _PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
 # Other agents expand these before the model sees the text. Here the model does it with its tools, under the rules.
 _OUTPUT: Final = re.compile(r"(?<!\S)!`[^`\n]+`")
@@ -17,8 +19,8 @@ _RUN: Final = "Where it says !`command`, run that command first: its output belo
 _READ: Final = "Where it says @path, read that file first."
 
 
-@attrs.frozen(kw_only=True)
-class Command:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Command(Value):
     """A named prompt.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
 from engine.files.real_folder import open_real
 from engine.files.real_path import Unclear, is_within, real_path
 
@@ -20,8 +21,8 @@ class UnusableFileError(Exception):
     """A file exists but can't be used; the message says why."""
 
 
-@attrs.frozen(kw_only=True)
-class InstructionText:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InstructionText(Value):
     """The text of a file.
 
     Attributes:

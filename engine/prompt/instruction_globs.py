@@ -13,6 +13,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
+
 # About 0.1 s on a local disk; `/**` would walk the whole machine.
 MAX_NAMES: Final = 20_000
 MAX_FILES: Final = 100
@@ -21,8 +23,8 @@ IGNORED_FOLDERS: Final = frozenset({"node_modules", "site-packages", ".venv", "v
 _ANY_DEPTH: Final = "**"
 
 
-@attrs.frozen
-class GlobResult:
+@attrs.frozen(eq=False, repr=False)
+class GlobResult(Value):
     """The files that match a pattern.
 
     Attributes:
@@ -55,7 +57,7 @@ def expand(pattern: str, root: str) -> GlobResult:
     return GlobResult(tuple(paths[:MAX_FILES]), problem)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Search:
     names_read: int = 0
     # One budget for the whole pattern: nested `**` would multiply a budget per folder.

@@ -18,7 +18,7 @@ MAX_BYTES: Final = 200_000
 _PAUSE: Final = 0.5
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PinnedTexts:
     """Texts that were fetched, cached as long as the engine lives: a pinned text never changes."""
 

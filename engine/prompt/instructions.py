@@ -16,6 +16,7 @@ import attrs
 
 from engine.config.instruction_config import Instructions
 from engine.core.prompt_section import PromptSection
+from engine.core.value_base import Value
 from engine.files.escaping import inert, shown_path
 from engine.files.real_path import Real, is_within, real_path
 from engine.prompt.instruction_file import InstructionText, UnusableFileError, cut_text, read_text
@@ -33,16 +34,16 @@ _PINNED: Final = "From the user's configuration. What the user says in this conv
 ProblemKind = Literal["unusable", "cut", "both"]
 
 
-@attrs.frozen(kw_only=True)
-class Problem:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Problem(Value):
     """A problem with the instructions that is reported to the user."""
 
     kind: ProblemKind
     text: str
 
 
-@attrs.frozen(kw_only=True)
-class Candidate:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Candidate(Value):
     """A file that may exist.
 
     Attributes:
@@ -63,7 +64,7 @@ class Candidate:
         return PREFIX + self.path
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class InstructionReader:
     """Reads instruction files once.
 
@@ -216,8 +217,8 @@ def user_candidates(paths: Iterable[str]) -> Iterator[Candidate]:
             return
 
 
-@attrs.frozen(kw_only=True)
-class NamedFiles:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class NamedFiles(Value):
     """The files that the configuration names.
 
     Attributes:

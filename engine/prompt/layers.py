@@ -20,6 +20,7 @@ from engine.core.errors import ConfigError, EngineError
 from engine.core.exception_groups import describe
 from engine.core.prompt_section import PromptSection
 from engine.core.threads import to_thread, to_thread_within
+from engine.core.value_base import Value
 from engine.files.escaping import shown_path
 from engine.files.real_path import is_within
 from engine.prompt.environment import environment_sections
@@ -47,8 +48,8 @@ SECONDS: Final = 5.0
 _SHOWN: Final = 8
 
 
-@attrs.frozen(kw_only=True)
-class PromptInputs:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptInputs(Value):
     """The inputs of a reading.
 
     Attributes:
@@ -78,8 +79,8 @@ class PromptInputs:
     has_moved: bool = False
 
 
-@attrs.frozen(kw_only=True)
-class Reading:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Reading(Value):
     """The result of a reading.
 
     Attributes:
@@ -114,14 +115,14 @@ def _nobody(_: str) -> bool:
     return False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Attempt:
     """A reading; if it timed out, its thread may still be running."""
 
     is_over: bool = False
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class PromptLayers:
     """The layers of the system prompt, for `open_engine(prompt=…)`.
 

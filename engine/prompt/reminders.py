@@ -13,6 +13,7 @@ import attrs
 
 from engine.core.events import SharedContext
 from engine.core.prompt_section import PromptSection
+from engine.core.value_base import Value
 from engine.files.escaping import shown_path
 
 MODE: Final = "mode"
@@ -40,8 +41,8 @@ _REMOVED: Final[Mapping[str, str]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class PromptChanges:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PromptChanges(Value):
     """The changes of a prompt.
 
     Attributes:

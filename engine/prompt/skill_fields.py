@@ -18,7 +18,7 @@ _KNOWN: Final = frozenset({"name", "description", "license", "compatibility", "m
 _TOOL: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class OptionalFields:
     """The optional fields; `engine.prompt.skills.Skill` says what they mean."""
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from engine.core.prompt_section import PromptSection
+from engine.core.value_base import Value
 from engine.files.escaping import inert
 from engine.files.real_path import is_within
 from engine.prompt.skill_fields import optional_fields
@@ -48,8 +49,8 @@ class SkillError(Exception):
     """A skill can't be used; the message says why."""
 
 
-@attrs.frozen(kw_only=True)
-class Skill:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Skill(Value):
     """A skill.
 
     Attributes:
@@ -75,8 +76,8 @@ class Skill:
     warnings: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class Skills:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Skills(Value):
     """The skills of some folders.
 
     Attributes:
@@ -96,8 +97,8 @@ class Skills:
         return next((why for path, why in self.problems if Path(path).name == name), "")
 
 
-@attrs.frozen
-class SkillFolder:
+@attrs.frozen(eq=False, repr=False)
+class SkillFolder(Value):
     """A folder of skills.
 
     Attributes:

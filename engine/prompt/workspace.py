@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
 from engine.files.real_path import Real, is_within, real_path
 from engine.permission.project_root import find_project_root
 from engine.prompt.instruction_globs import IGNORED_FOLDERS
@@ -19,8 +20,8 @@ COMMANDS: Final = (".engine/commands", ".claude/commands", ".opencode/commands",
 _MARKS: Final = (".git", ".hg", ".jj", ".svn")
 
 
-@attrs.frozen(kw_only=True)
-class Workspace:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Workspace(Value):
     """A working directory and its project.
 
     Attributes:

@@ -189,7 +189,7 @@ class _SourcesView:
         self._session.notice("warning", "tool_source", text)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionRequests:
     """What the requests of a session leave to the next one.
 

@@ -21,6 +21,7 @@ from engine.config.telemetry_config import TelemetryConfig
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.permission_types import Rule
+from engine.core.value_base import Value
 from engine.permission.rules.rule_file import Permissions, read_permissions
 from engine.providers.hosts.host_config import host_named
 from engine.settings_file.config_keys import Key, format_key, leaves, quote_part, value_at
@@ -231,8 +232,8 @@ def _instructions(reader: _Reader) -> Instructions:
     return reader.made(("instructions",), lambda: Instructions(**attrs.asdict(table, recurse=False)))
 
 
-@attrs.frozen
-class _Reader:
+@attrs.frozen(eq=False, repr=False)
+class _Reader(Value):
     """Reads tables; its errors name the file, the line and the section."""
 
     merged: MergedConfig

@@ -12,6 +12,7 @@ import attrs
 
 from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
 from engine.settings_file.build_config import build_config
@@ -32,8 +33,8 @@ PROFILES: Final = "profiles"
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-@attrs.frozen(kw_only=True)
-class ConfigSources:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ConfigSources(Value):
     """Where the configuration of a run comes from.
 
     Attributes:
@@ -59,8 +60,8 @@ class ConfigSources:
     files: UserFiles = attrs.field(factory=UserFiles.default)
 
 
-@attrs.frozen(kw_only=True)
-class LoadedConfig:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LoadedConfig(Value):
     """The sources, read.
 
     Attributes:

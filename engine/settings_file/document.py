@@ -23,7 +23,7 @@ VERSION: Final = 1
 KEY_WORDS: Final = frozenset({"api_key", "apikey", "api-key", "key_value", "token", "secret", "password"})
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.define(slots=False, eq=False, repr=False)
 class ConfigDocument:
     """One source.
 

@@ -11,6 +11,7 @@ import attrs
 
 from engine.config.mcp_config import check_server_name
 from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.value_base import Value
 from engine.permission.rules.project_file import read_project_file
 from engine.settings_file.document import ConfigDocument
 from engine.settings_file.tables import McpServerTable, make_mcp_server
@@ -19,8 +20,8 @@ NAME: Final = ".mcp.json"
 _HTTP: Final = frozenset({"http", "streamable-http", "streamableHttp"})
 
 
-@attrs.frozen(kw_only=True)
-class McpJson:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class McpJson(Value):
     """The file, read.
 
     Attributes:

@@ -14,7 +14,7 @@ from engine.settings_file.document import ConfigDocument
 _PROFILE: Key = ("permissions", "profile")
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class MergedConfig:
     """All sources together.
 

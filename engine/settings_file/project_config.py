@@ -13,6 +13,7 @@ import attrs
 
 from engine.config.builtin_agents import BUILT_IN
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.permission.rules.profiles import DEFAULT, PROFILES, is_wider
 from engine.permission.rules.project_file import project_files, read_project_file
 from engine.providers.models.catalog import info_of
@@ -38,8 +39,8 @@ _YOURS: Final = "only your own configuration can set it"
 _CONFINEMENT: Final = ("off", "auto", "landlock", "bwrap")
 
 
-@attrs.frozen(kw_only=True)
-class IgnoredKey:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class IgnoredKey(Value):
     """A key of a project's file that does not count.
 
     Attributes:

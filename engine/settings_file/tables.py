@@ -23,12 +23,13 @@ from engine.config.mcp_config import (
 )
 from engine.core.errors import ConfigError
 from engine.core.llm_types import CacheLifetime, Effort, ModelOptions
+from engine.core.value_base import Value
 from engine.permission.rules.profiles import DEFAULT
 from engine.permission.rules.rule_file import parse_rule
 
 
-@attrs.frozen(kw_only=True)
-class HostTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class HostTable(Value):
     """`[hosts.NAME]`."""
 
     like: str | None = None
@@ -48,8 +49,8 @@ class HostTable:
     local: bool | None = None
 
 
-@attrs.frozen(kw_only=True)
-class PermissionsTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionsTable(Value):
     """`[permissions]`; `engine.permission.rules.rule_file` reads it."""
 
     profile: str = DEFAULT
@@ -57,8 +58,8 @@ class PermissionsTable:
     ask_after: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class SandboxTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SandboxTable(Value):
     """`[sandbox]`."""
 
     backend: str = "bwrap"
@@ -67,8 +68,8 @@ class SandboxTable:
     hidden: tuple[str, ...] | None = None
 
 
-@attrs.frozen(kw_only=True)
-class InstructionsTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InstructionsTable(Value):
     """`[instructions]`."""
 
     names: tuple[str, ...] = NAMES
@@ -82,8 +83,8 @@ class InstructionsTable:
 PluginValue = str | int | float | bool | tuple[str, ...]
 
 
-@attrs.frozen(kw_only=True)
-class PluginsTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PluginsTable(Value):
     """`[plugins]`."""
 
     disabled: tuple[str, ...] = ()
@@ -92,22 +93,22 @@ class PluginsTable:
     settings: dict[str, dict[str, PluginValue]] = attrs.field(factory=dict[str, dict[str, PluginValue]])
 
 
-@attrs.frozen(kw_only=True)
-class SkillsTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SkillsTable(Value):
     """`[skills]`."""
 
     folders: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class EnvironmentTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class EnvironmentTable(Value):
     """`[environment]`."""
 
     pass_env: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
-class OptionsTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class OptionsTable(Value):
     """What the tables of models and agents share."""
 
     effort: str | None = None
@@ -126,7 +127,7 @@ class OptionsTable:
         )
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class ModelTable(OptionsTable):
     """`[models."host/model"]`."""
 
@@ -137,7 +138,7 @@ class ModelTable(OptionsTable):
     fallback: tuple[str, ...] = ()
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class AgentTable(OptionsTable):
     """`[agents.NAME]`."""
 
@@ -156,8 +157,8 @@ class AgentTable(OptionsTable):
     cost: float | None = None
 
 
-@attrs.frozen(kw_only=True)
-class ProgramTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ProgramTable(Value):
     """`[formatters.NAME]` and `[checkers.NAME]`."""
 
     command: tuple[str, ...]
@@ -166,8 +167,8 @@ class ProgramTable:
     memory: int = DEFAULT_MEMORY
 
 
-@attrs.frozen(kw_only=True)
-class LanguageServerTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class LanguageServerTable(Value):
     """`[language_servers.NAME]`."""
 
     command: tuple[str, ...]
@@ -180,16 +181,16 @@ class LanguageServerTable:
     memory: int = SERVER_MEMORY
 
 
-@attrs.frozen(kw_only=True)
-class McpToolTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class McpToolTable(Value):
     """`[mcp.servers.NAME.tools.TOOL]`."""
 
     call_timeout: float | None = None
     call_limit: float | None = None
 
 
-@attrs.frozen(kw_only=True)
-class McpServerTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class McpServerTable(Value):
     """`[mcp.servers.NAME]`."""
 
     command: str = ""
@@ -207,8 +208,8 @@ class McpServerTable:
     enabled: bool = True
 
 
-@attrs.frozen(kw_only=True)
-class McpTable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class McpTable(Value):
     """`[mcp]`."""
 
     required: tuple[str, ...] = ()

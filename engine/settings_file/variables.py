@@ -12,14 +12,15 @@ from typing import Final
 import attrs
 
 from engine.config.config import suggest_names
+from engine.core.value_base import Value
 from engine.settings_file.config_keys import Key
 from engine.settings_file.document import ConfigDocument
 
 PREFIX: Final = "ENGINE_"
 
 
-@attrs.frozen(kw_only=True)
-class Variable:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Variable(Value):
     """A variable.
 
     Attributes:

@@ -17,12 +17,13 @@ from typing import Self, cast
 import attrs
 
 from engine.core.errors import SnapshotError
+from engine.core.value_base import Value
 from engine.process.procfs import ProcessId, identify, is_alive
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 
-@attrs.frozen
-class LoggedChange:
+@attrs.frozen(eq=False, repr=False)
+class LoggedChange(Value):
     """What happened from one snapshot of a session to its next.
 
     Attributes:
@@ -53,8 +54,8 @@ class LoggedChange:
         return pid.isdecimal() and start.isdecimal() and is_alive(ProcessId(int(pid), int(start)))
 
 
-@attrs.frozen
-class ChangeLog:
+@attrs.frozen(eq=False, repr=False)
+class ChangeLog(Value):
     """The log of a project; if it is longer than *most_bytes*, the older half is dropped."""
 
     place: SnapshotDir

@@ -18,6 +18,7 @@ import attrs
 
 from engine.core.errors import SnapshotError
 from engine.core.snapshot_types import FILE, LEFT_OUT, LINK, PROGRAM, Change, TreeEntry
+from engine.core.value_base import Value
 from engine.files.real_folder import open_folder
 from engine.snapshots.file_selection import LARGEST_FILE
 from engine.snapshots.repository import safe_name
@@ -27,8 +28,8 @@ from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 _Origins = dict[str, TreeEntry | None]
 
 
-@attrs.frozen
-class FileCopies:
+@attrs.frozen(eq=False, repr=False)
+class FileCopies(Value):
     """The copies of a project's files. Every method blocks."""
 
     place: SnapshotDir

@@ -15,6 +15,7 @@ from engine.core.errors import SnapshotError
 from engine.core.exception_groups import first_of, public
 from engine.core.snapshot_types import Change, TreeEntry
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.files.cancellable_thread import to_halting_thread
 from engine.snapshots.file_selection import IndexUpdate, git_folders_among, plan_index_update, stale_marks
 from engine.snapshots.repository import PACKED, OutputTooLarge, Repository
@@ -39,8 +40,8 @@ class ProjectTooLarge(Exception):
     """The project is too large for snapshots; the message gives the limit."""
 
 
-@attrs.frozen
-class GitSnapshot:
+@attrs.frozen(eq=False, repr=False)
+class GitSnapshot(Value):
     """A snapshot by git.
 
     Attributes:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ProjectSnapshots:
     """Snapshots of projects, in a private folder of the user's, or in *folder*. See docs/how-to/undo.md.
 

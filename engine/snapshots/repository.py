@@ -27,6 +27,7 @@ import trio
 
 from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.process.run_tree import run_tree
 from engine.process.secret_names import SecretVariables
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
@@ -81,8 +82,8 @@ _ATTRIBUTES: Final = "* -text !eol -ident -filter !working-tree-encoding -diff -
 PACKED: Final = ("-c", "core.bigFileThreshold=1")
 
 
-@attrs.frozen
-class Repository:
+@attrs.frozen(eq=False, repr=False)
+class Repository(Value):
     """The private git directory of a project.
 
     Attributes:

@@ -46,7 +46,7 @@ class NotAFile(OSError):
     """The path is a folder, a pipe or something else that snapshots do not record."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RestoreJob:
     """Restores files in three steps: check, stage the contents, make the changes.
 

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import SnapshotError
+from engine.core.value_base import Value
 
 _KEY_CHARS: Final = 20
 # No list written by hand is longer; and a pipe in its place would block.
@@ -31,8 +32,8 @@ def default_folder() -> Path:
     return user_data_path("engine", appauthor=False) / "snapshots"
 
 
-@attrs.frozen
-class SnapshotDir:
+@attrs.frozen(eq=False, repr=False)
+class SnapshotDir(Value):
     """A project, and the private folder of its snapshots.
 
     Attributes:

@@ -14,6 +14,7 @@ from engine.core.ids import SessionId
 from engine.core.protocols import Attributing, Snapshots
 from engine.core.snapshot_types import Attribution, Change, TreeEntry
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.snapshots.turn_history import Overwrite, PastCall, PastTurn, TurnHistory
 
 # Seconds. A file system takes its times from a clock tick of the kernel, which is a little behind our own clock.
@@ -23,8 +24,8 @@ INFINITY: Final = float("inf")
 _SECONDS: Final = 60.0
 
 
-@attrs.frozen
-class LateChanges:
+@attrs.frozen(eq=False, repr=False)
+class LateChanges(Value):
     """What has changed after the last snapshot of a turn.
 
     Attributes:
@@ -36,8 +37,8 @@ class LateChanges:
     unsure: Mapping[str, Change]
 
 
-@attrs.frozen
-class TurnChanges:
+@attrs.frozen(eq=False, repr=False)
+class TurnChanges(Value):
     """What has changed while a turn ran, by path.
 
     Attributes:
@@ -55,8 +56,8 @@ class TurnChanges:
     during: Mapping[str, tuple[PastCall, ...]] = attrs.field(factory=dict[str, tuple[PastCall, ...]])
 
 
-@attrs.frozen
-class _CallChanges:
+@attrs.frozen(eq=False, repr=False)
+class _CallChanges(Value):
     """What has changed around the calls of a turn.
 
     Attributes:
@@ -70,7 +71,7 @@ class _CallChanges:
     others: frozenset[str]
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class SessionSnapshots:
     """The snapshots of one session: takes and compares them.
 

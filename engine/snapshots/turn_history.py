@@ -9,6 +9,7 @@ import attrs
 
 from engine.core import events as ev
 from engine.core.ids import TurnId
+from engine.core.value_base import Value
 
 # The codes of notices: all files were rewound to before a turn, and that was taken back.
 FILES_REWOUND: Final = "files_rewound"
@@ -26,8 +27,8 @@ _CLOSING: Final = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class PastCall:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PastCall(Value):
     """A call, or a command in the background.
 
     Attributes:
@@ -42,8 +43,8 @@ class PastCall:
     ended: float = float("inf")
 
 
-@attrs.frozen(kw_only=True)
-class PastTurn:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PastTurn(Value):
     """A finished turn.
 
     Attributes:
@@ -77,8 +78,8 @@ class PastTurn:
     next_began: float = 0.0
 
 
-@attrs.frozen(kw_only=True)
-class UndoneTurnRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UndoneTurnRecord(Value):
     """A turn that was undone.
 
     Attributes:
@@ -96,8 +97,8 @@ class UndoneTurnRecord:
     rewind: TurnId | None = None
 
 
-@attrs.frozen(kw_only=True)
-class Overwrite:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Overwrite(Value):
     """An undo, or a redo, that has overwritten files.
 
     Attributes:
@@ -124,8 +125,8 @@ class Overwrite:
         return self.turn.trees[-1] if self.turn.redone is None else self.turn.tree_redone
 
 
-@attrs.frozen(kw_only=True)
-class FileRewind:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FileRewind(Value):
     """All files were rewound to before a turn, and the conversation was not.
 
     Attributes:
@@ -141,8 +142,8 @@ class FileRewind:
     made: str
 
 
-@attrs.frozen(kw_only=True)
-class TurnHistory:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TurnHistory(Value):
     """The turns of a session, as its events record them.
 
     Attributes:
@@ -186,7 +187,7 @@ def turn_history(events: Sequence[ev.Durable], crashed: str) -> TurnHistory:
 _CallEvent = ev.CallQueued | ev.CallStarted | ev.CallSettled | ev.BackgroundStarted | ev.BackgroundEnded
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Reader:
     _events: Sequence[ev.Durable]
     _crashed: str

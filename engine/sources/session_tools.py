@@ -79,7 +79,7 @@ class SessionView(Protocol):
         ...
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class Epoch:
     """Where requests begin with the same bytes.
 

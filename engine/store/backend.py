@@ -11,6 +11,7 @@ import attrs
 from engine.core.errors import StoreError
 from engine.core.events import Delta, Durable
 from engine.core.ids import PartId, SessionId
+from engine.core.value_base import Value
 from engine.journal.codec import Schema
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import Lease, Owner
@@ -25,8 +26,8 @@ class TransientStoreError(StoreError):
     """
 
 
-@attrs.frozen
-class EventRow:
+@attrs.frozen(eq=False, repr=False)
+class EventRow(Value):
     """An event as a row, or the error that prevents that."""
 
     event: Durable

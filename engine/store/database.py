@@ -58,7 +58,7 @@ _PRUNE_BATCH: Final = 20
 _RARELY: Final = 2.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _SessionWrites:
     """The events put for one session: first and last number, and the tickets of those that may not be durable yet."""
 
@@ -82,7 +82,7 @@ class _SessionWrites:
         return next((ticket for put_seq, ticket in self.tickets if put_seq >= seq), 0)
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class DatabaseStore(TableQueries):
     """The base of all stores that use tables. It belongs to one `trio.run`.
 

@@ -21,6 +21,7 @@ import attrs
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
+from engine.core.value_base import Value
 from engine.journal.codec import PRESENT, Schema, encode_event
 from engine.journal.json_converter import TAGS
 from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
@@ -31,7 +32,7 @@ from engine.store.write_commands import WriteCommand, take_lease
 T = TypeVar("T")
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class EventSink:
     """Writes events and runs commands. Its public attributes are set here and read in the trio thread.
 
@@ -159,8 +160,8 @@ class EventSink:
             return EventRow(event, event.seq, tag, 0, "", error)
 
 
-@attrs.frozen
-class _Attempt:
+@attrs.frozen(eq=False, repr=False)
+class _Attempt(Value):
     """A transaction, and how many items of the backlog are in it."""
 
     number: int
@@ -168,7 +169,7 @@ class _Attempt:
     count: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class BatchTransaction:
     """One transaction; its results count once it is committed.
 

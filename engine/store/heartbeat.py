@@ -22,7 +22,7 @@ class HeartbeatTarget(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Heartbeat:
     """Calls its target every few seconds, from each start until it is paused.
 

@@ -114,7 +114,7 @@ class LazyEvents(MutableSequence[Durable]):  # noqa: PLW1641  # as a list: it ch
         return f"<{len(self)} events of session {self._session_id}>"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class StoredSession:
     """A session as it is stored.
 

@@ -26,6 +26,7 @@ import attrs
 
 from engine.core.errors import SessionElsewhere
 from engine.core.ids import SessionId
+from engine.core.value_base import Value
 from engine.process.procfs import ProcessId, boot_id, identify, is_alive, is_stopped
 
 LEASE_SECONDS: Final = 60.0
@@ -48,8 +49,8 @@ def _this_process() -> ProcessId:
     return identify(os.getpid())
 
 
-@attrs.frozen
-class Lease:
+@attrs.frozen(eq=False, repr=False)
+class Lease(Value):
     """The engine that has a session open, and until when, in seconds since the epoch; or `IDLE`."""
 
     owner: str
@@ -60,8 +61,8 @@ class Lease:
     expires: float
 
 
-@attrs.frozen(kw_only=True)
-class Owner:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Owner(Value):
     """An open store, as its leases identify it. All methods block, for some microseconds."""
 
     id: str = attrs.field(factory=lambda: secrets.token_hex(8))

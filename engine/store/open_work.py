@@ -13,7 +13,7 @@ from engine.core.ids import SessionId
 _TURN: Final = ""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OpenWork:
     """What runs now. Nothing here is a checkpoint."""
 

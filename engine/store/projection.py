@@ -15,6 +15,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
+from engine.core.value_base import Value
 
 TITLE_CHARS: Final = 100
 # Spending is summed by quarters of an hour: every time zone's offset is a multiple of that, so a day in any zone is a
@@ -55,8 +56,8 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
 _ADDED: Final = re.compile(r'\n\n<(?:file path="|stdin>\n)')
 
 
-@attrs.frozen
-class IndexedText:
+@attrs.frozen(eq=False, repr=False)
+class IndexedText(Value):
     """A searchable text."""
 
     seq: int
@@ -67,16 +68,16 @@ class IndexedText:
     text: str
 
 
-@attrs.frozen
-class RemovedText:
+@attrs.frozen(eq=False, repr=False)
+class RemovedText(Value):
     """A text to remove from the index: of a whole message, or of one part."""
 
     message_id: str
     part_id: str = ""
 
 
-@attrs.frozen
-class NewTitle:
+@attrs.frozen(eq=False, repr=False)
+class NewTitle(Value):
     """A new title of the session; empty: the title was removed."""
 
     seq: int
@@ -168,7 +169,7 @@ class TextChange:
         self.changes.append(RemovedText(message_id, part_id))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SessionChange:
     """What consecutive events of one session change in its row.
 

@@ -27,7 +27,7 @@ C = TypeVar("C")
 READERS = 8
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class ReaderPool(ABC, Generic[C]):
     """A pool of identical connections to one database."""
 
@@ -127,7 +127,7 @@ class ReaderPool(ABC, Generic[C]):
         return self.connect_reader()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _ReadJob(Generic[C, T]):
     """One piece of work of a reader."""
 

@@ -16,7 +16,7 @@ from engine.store.store_protocols import SearchHit, SessionQuery, SessionRow, Sp
 T = TypeVar("T")
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class TableQueries(ABC):
     """Lists, search and spending. Each result includes all events put before the query."""
 

@@ -40,7 +40,7 @@ class WriteTransaction(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WriteCommand(ABC):
     """A command. It is run again if its transaction fails, so a run must not depend on earlier ones.
 
@@ -57,7 +57,7 @@ class WriteCommand(ABC):
         """Run in the writer's thread. Raises the database's errors."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RetryPending(WriteCommand):
     """Does nothing itself, but makes the writer retry its backlog."""
 
@@ -65,7 +65,7 @@ class RetryPending(WriteCommand):
         """Do nothing."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RenewLeases(WriteCommand):
     """Renews all leases."""
 
@@ -74,7 +74,7 @@ class RenewLeases(WriteCommand):
         at.tables.renew_leases(at.owner)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ClaimSession(WriteCommand):
     """Claims a session; sets `error` if another engine has it."""
 
@@ -90,7 +90,7 @@ class ClaimSession(WriteCommand):
         self.error = None if holder is None else session_elsewhere(self.session_id, holder)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReleaseSession(WriteCommand):
     """Releases a session."""
 
@@ -101,7 +101,7 @@ class ReleaseSession(WriteCommand):
         at.tables.release_lease(at.owner, self.session_id)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SaveState(WriteCommand):
     """Saves the folded state of a session, with the version of the code that folded it."""
 
@@ -118,7 +118,7 @@ class SaveState(WriteCommand):
         at.tables.save_state(self.state.session_id, self.state.seq, self.made_by, self._body)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeleteSession(WriteCommand):
     """Deletes a session and its descendants for good.
 
@@ -164,7 +164,7 @@ class DeleteSession(WriteCommand):
         return None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReclaimSpace(WriteCommand):
     """Returns some unused pages to the file system."""
 
@@ -173,7 +173,7 @@ class ReclaimSpace(WriteCommand):
         at.tables.reclaim_space()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SaveDraft(WriteCommand):
     """Saves the text that an open part has gained."""
 
@@ -186,7 +186,7 @@ class SaveDraft(WriteCommand):
             at.tables.save_draft(delta.session_id, PartId(storable(delta.part_id)), delta.offset, encode_event(delta))
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DeleteDrafts(WriteCommand):
     """Deletes the drafts of a finished part; without a part, of all parts of the session."""
 

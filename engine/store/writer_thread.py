@@ -64,7 +64,7 @@ class _Close:
     """The last item in the queue."""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Writer(Generic[T]):
     """Writes items to a sink, in the order of `put`, in a thread of its own.
 

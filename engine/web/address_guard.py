@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from engine.core.errors import ConfigError, ToolError
+from engine.core.value_base import Value
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
 IpNetwork: TypeAlias = IPv4Network | IPv6Network
@@ -82,8 +83,8 @@ _TRANSLATED: Final = IPv6Network("64:ff9b::/96")
 _SIX_TO_FOUR: Final = IPv6Network("2002::/16")
 
 
-@attrs.frozen(kw_only=True)
-class Target:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Target(Value):
     """The host and path that a URL names, normalised so that equal targets are equal.
 
     Attributes:
@@ -159,8 +160,8 @@ def _host(host: str) -> str:
     return host
 
 
-@attrs.frozen
-class Guard:
+@attrs.frozen(eq=False, repr=False)
+class Guard(Value):
     """Decides which addresses may be connected to.
 
     Attributes:

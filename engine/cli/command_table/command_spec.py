@@ -7,13 +7,15 @@ from typing import Literal
 
 import attrs
 
+from engine.core.value_base import Value
+
 # What a shell offers for a value: files, or names that the engine keeps in a file for it. "": nothing.
 Completion = Literal["", "file", "directory", "session", "model", "agent", "host", "grant", "tool"]
 Count = Literal["one", "optional", "any", "some"]
 
 
-@attrs.frozen(kw_only=True)
-class Argument:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Argument(Value):
     """A word of the command line that belongs to no flag.
 
     Attributes:
@@ -44,8 +46,8 @@ class Argument:
         return self.label or ("|".join(self.choices) if self.choices else self.name.upper())
 
 
-@attrs.frozen(kw_only=True)
-class Flag:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Flag(Value):
     """A flag, with or without a value.
 
     Attributes:
@@ -117,16 +119,16 @@ class Flag:
         return ", or ".join(part for part in (f"${self.variable}" if self.variable else "", text) if part)
 
 
-@attrs.frozen
-class FlagGroup:
+@attrs.frozen(eq=False, repr=False)
+class FlagGroup(Value):
     """Flags under a heading of the help."""
 
     title: str
     flags: tuple[Flag, ...]
 
 
-@attrs.frozen(kw_only=True)
-class CommandSpec:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CommandSpec(Value):
     """A command or a subcommand.
 
     Attributes:

@@ -15,6 +15,7 @@ import trio
 
 from engine.config.config import Config
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.providers.auth.auth import split_password
 from engine.providers.auth.key_variables import Credential, auth_of, credential_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of
@@ -40,8 +41,8 @@ DEFAULT_MODELS: Final = (
 LOCAL_TIMEOUT: Final = 0.3
 
 
-@attrs.frozen
-class DefaultModel:
+@attrs.frozen(eq=False, repr=False)
+class DefaultModel(Value):
     """A model that can be used here, though nothing names it.
 
     Attributes:

@@ -11,10 +11,11 @@ from engine.cli.flags.default_model import DefaultModel, default_model, find_def
 from engine.cli.flags.expand_model import expand_model
 from engine.config.config import Config
 from engine.core.llm_types import ModelOptions
+from engine.core.value_base import Value
 
 
-@attrs.frozen(kw_only=True)
-class ModelChoice:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ModelChoice(Value):
     """The models to use, and their options.
 
     Attributes:

@@ -11,6 +11,7 @@ from engine.config.config import Config
 from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.errors import ConfigError
 from engine.core.permission_types import Rule
+from engine.core.value_base import Value
 from engine.permission.policy import Policy
 from engine.permission.rules.path_pattern import exact
 from engine.permission.rules.rule_file import parse_rule
@@ -19,8 +20,8 @@ from engine.permission.user_policy import UserFiles, user_policy
 Unattended = Literal["deny", "rules"]
 
 
-@attrs.frozen(kw_only=True)
-class PermissionChoice:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PermissionChoice(Value):
     """The permissions that the command line sets.
 
     Attributes:

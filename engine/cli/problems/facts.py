@@ -12,6 +12,7 @@ from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.terminal_text import clock_minute, duration
 from engine.core.errors import ErrorInfo
 from engine.core.settings import Timeouts
+from engine.core.value_base import Value
 
 # Options that the engine itself sends, by what hosts call them: the setting, and the flag.
 _OPTIONS: Final = (
@@ -25,8 +26,8 @@ _BUDGETS: Final = frozenset({"token_budget", "cost_limit"})
 _DAYS_FROM: Final = 48 * 60
 
 
-@attrs.frozen(kw_only=True)
-class FailureFacts:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class FailureFacts(Value):
     """A failure to be put into words.
 
     Attributes:

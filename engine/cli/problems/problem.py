@@ -15,6 +15,7 @@ from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.terminal_text import duration, one_line
 from engine.core.errors import ErrorInfo
 from engine.core.events import LoopContinued, RecoveryAsked, RetryScheduled, TurnResult
+from engine.core.value_base import Value
 
 _FACT: Final = re.compile(r"\{(\w+)\}")
 _MAX_FACT_CHARS: Final = 400
@@ -22,8 +23,8 @@ _MAX_FACT_CHARS: Final = 400
 _LONG_WAIT_SECONDS: Final = 60
 
 
-@attrs.frozen
-class ProblemText:
+@attrs.frozen(eq=False, repr=False)
+class ProblemText(Value):
     """What happened, and what to do.
 
     Attributes:

@@ -11,9 +11,11 @@ from typing import Final
 
 import attrs
 
+from engine.core.value_base import Value
 
-@attrs.frozen
-class Situation:
+
+@attrs.frozen(eq=False, repr=False)
+class Situation(Value):
     """What a user reads about one error code.
 
     Attributes:

@@ -11,6 +11,7 @@ import attrs
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.core.settings import Limits
+from engine.core.value_base import Value
 
 if TYPE_CHECKING:
     from engine.providers.auth.key_variables import Credential
@@ -31,8 +32,8 @@ _BILLING: Mapping[str, str] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class Surroundings:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Surroundings(Value):
     """What is known here besides a failure itself.
 
     Attributes:

@@ -19,6 +19,7 @@ import attrs
 from engine.cli.task.wait_readable import wait_readable
 from engine.cli.terminal.standard_streams import print_error
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 
 StdinPolicy = Literal["auto", "wait", "skip"]
 # "none": there was nothing to read; "timeout": a pipe sent nothing in time.
@@ -31,8 +32,8 @@ FIRST_BYTE_WITHIN: Final = 10.0
 _CHUNK: Final = 65_536
 
 
-@attrs.frozen
-class StandardInput:
+@attrs.frozen(eq=False, repr=False)
+class StandardInput(Value):
     """What was read from standard input."""
 
     state: StdinState

@@ -15,6 +15,7 @@ from engine.cli.task.file_blocks import file_block
 from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
+from engine.core.value_base import Value
 from engine.permission.paths.secret_search import names_secret_file
 from engine.session.attachments import LARGEST, attachment, media_type_of
 
@@ -27,8 +28,8 @@ _LINES: Final = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _PUNCTUATION: Final = ".,;:!?)]}'\""
 
 
-@attrs.frozen
-class TaskPart:
+@attrs.frozen(eq=False, repr=False)
+class TaskPart(Value):
     """A file of a task.
 
     Attributes:
@@ -46,8 +47,8 @@ class TaskPart:
     size: int = 0
 
 
-@attrs.frozen
-class Mentions:
+@attrs.frozen(eq=False, repr=False)
+class Mentions(Value):
     r"""The files that a task's words name.
 
     Attributes:

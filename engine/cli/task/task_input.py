@@ -15,11 +15,12 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
+from engine.core.value_base import Value
 from engine.session.attachments import media_type_of
 
 
-@attrs.frozen(kw_only=True)
-class TaskInput:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TaskInput(Value):
     """What a prompt consists of.
 
     Attributes:

@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 import attrs
 
+from engine.core.value_base import Value
+
 ColourChoice = Literal["always", "never", "auto"]
 COLOUR_CHOICES: Final[tuple[ColourChoice, ...]] = ("always", "never", "auto")
 Colour = Literal["red", "green", "yellow", "blue", "magenta", "cyan"]
@@ -38,8 +40,8 @@ def has_colour(choice: ColourChoice, env: Mapping[str, str], *, is_terminal: boo
     return is_forced or (is_terminal and bool(env.get("TERM")))
 
 
-@attrs.frozen
-class Palette:
+@attrs.frozen(eq=False, repr=False)
+class Palette(Value):
     """Paints text, or leaves it as it is.
 
     Attributes:

@@ -22,6 +22,8 @@ from typing import Final, Protocol
 import attrs
 import trio
 
+from engine.core.value_base import Value
+
 _CHUNK_BYTES: Final = 4_096
 _IN_BACKGROUND: Final = 0.5
 # Bracketed paste: a terminal puts pasted text between these.
@@ -92,8 +94,8 @@ class LineEditor(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class TypedLine:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class TypedLine(Value):
     """A line without its end.
 
     Attributes:
@@ -107,7 +109,7 @@ class TypedLine:
     is_early: bool = False
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Keyboard:
     """A terminal to read lines from, edited by the terminal itself.
 

@@ -28,7 +28,7 @@ _ERASE_LINE: Final = "\r\x1b[K"
 _DISCONNECTED: Final = frozenset({errno.EPIPE, errno.EIO})
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Output:
     """Text that is being written to a descriptor and, on a terminal, a status line below it.
 

@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 
 from engine.cli.terminal.standard_streams import standard_output
+from engine.core.value_base import Value
 from engine.export.sanitize import UNSAFE_RANGES
 
 _PIPE_WIDTH: Final = 100
@@ -37,8 +38,8 @@ _BLANK: Final = frozenset({0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x316
 _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
 
 
-@attrs.frozen(kw_only=True)
-class Symbols:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Symbols(Value):
     """The symbols in front of lines about calls."""
 
     running: str

@@ -12,6 +12,7 @@ from typing import Final
 import attrs
 
 from engine.cli.text.styled_text import Line, Span, Style
+from engine.core.value_base import Value
 
 _MAX_DEPTH: Final = 6
 # What can begin something other than plain text.
@@ -32,8 +33,8 @@ _STYLES: Final = {
 }
 
 
-@attrs.frozen
-class Inline:
+@attrs.frozen(eq=False, repr=False)
+class Inline(Value):
     """A line's spans.
 
     Attributes:
@@ -58,7 +59,7 @@ def parse_inline(text: str, style: Style = Style.NONE, *, keeps_marks: bool = Fa
     return Inline(tuple(parser.spans), parser.settled)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Parser:
     text: str
     keeps_marks: bool

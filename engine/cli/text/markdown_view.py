@@ -16,6 +16,7 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.cli.text.inline_markdown import parse_inline
 from engine.cli.text.markdown_table import TableLayout, is_delimiter_row
 from engine.cli.text.styled_text import Line, Style, line_of, wrap_line
+from engine.core.value_base import Value
 
 # Prose in longer rows is hard to read.
 MAX_PROSE_WIDTH: Final = 100
@@ -32,8 +33,8 @@ _INDENT: Final = re.compile(r"\s*")
 _CODE_INDENT: Final = 4
 
 
-@attrs.frozen
-class _Block:
+@attrs.frozen(eq=False, repr=False)
+class _Block(Value):
     """A line of prose: what stands before its rows, and its text."""
 
     first: Line
@@ -41,7 +42,7 @@ class _Block:
     text: str
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class MarkdownView:
     """Turns Markdown that comes in pieces into styled lines. The lines do not depend on where the pieces end.
 

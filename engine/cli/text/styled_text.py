@@ -14,6 +14,8 @@ from typing import Final
 import attrs
 from wcwidth import iter_graphemes, wcswidth
 
+from engine.core.value_base import Value
+
 
 class Style(enum.Flag):
     """What a text is. A combination of several; the empty one is ordinary text."""
@@ -33,8 +35,8 @@ class Style(enum.Flag):
     BAD = enum.auto()
 
 
-@attrs.frozen
-class Span:
+@attrs.frozen(eq=False, repr=False)
+class Span(Value):
     """A piece of a line in one style."""
 
     text: str

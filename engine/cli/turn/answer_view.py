@@ -15,7 +15,7 @@ from engine.cli.text.styled_text import PALETTE, PLAIN, Line, Span, clip_line, p
 _PREVIEW_SECONDS: Final = 0.1
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class AnswerView:
     """Turns deltas of text into what is printed.
 

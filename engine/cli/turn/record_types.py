@@ -7,14 +7,15 @@ from typing import Final, Literal
 import attrs
 
 from engine.core.events import StopReason
+from engine.core.value_base import Value
 
 OutputMode = Literal["text", "json", "stream-json"]
 # Fields are only added while this number stays.
 SCHEMA: Final = 1
 
 
-@attrs.frozen(kw_only=True)
-class UsageRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UsageRecord(Value):
     """Tokens by kind.
 
     Attributes:
@@ -34,8 +35,8 @@ class UsageRecord:
     total: int
 
 
-@attrs.frozen(kw_only=True)
-class CostRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CostRecord(Value):
     """What the turn cost, in dollars.
 
     Attributes:
@@ -53,8 +54,8 @@ class CostRecord:
     overshoot_usd: float | None
 
 
-@attrs.frozen(kw_only=True)
-class CallCounts:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class CallCounts(Value):
     """How the tool calls ended, those of sub-agents included."""
 
     completed: int
@@ -63,8 +64,8 @@ class CallCounts:
     aborted: int
 
 
-@attrs.frozen(kw_only=True)
-class ChangedFile:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ChangedFile(Value):
     """A file that the turn changed.
 
     Attributes:
@@ -82,8 +83,8 @@ class ChangedFile:
     undoable: bool
 
 
-@attrs.frozen(kw_only=True)
-class DeniedCall:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class DeniedCall(Value):
     """A call that was denied.
 
     Attributes:
@@ -103,8 +104,8 @@ class DeniedCall:
     allow_with: str | None
 
 
-@attrs.frozen(kw_only=True)
-class StdinRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StdinRecord(Value):
     """What standard input added to the task.
 
     Attributes:
@@ -116,8 +117,8 @@ class StdinRecord:
     bytes: int
 
 
-@attrs.frozen(kw_only=True)
-class AttachmentRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AttachmentRecord(Value):
     """A file of the task.
 
     Attributes:
@@ -133,8 +134,8 @@ class AttachmentRecord:
     sent_as: Literal["text", "media"]
 
 
-@attrs.frozen(kw_only=True)
-class ErrorRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ErrorRecord(Value):
     """What went wrong.
 
     Attributes:
@@ -152,8 +153,8 @@ class ErrorRecord:
     request_id: str | None
 
 
-@attrs.frozen(kw_only=True)
-class InitRecord:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class InitRecord(Value):
     """The first line of `--output stream-json`.
 
     Attributes:
@@ -174,8 +175,8 @@ class InitRecord:
     version: str
 
 
-@attrs.frozen(kw_only=True)
-class RunResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class RunResult(Value):
     """The final record of a run. Null: unknown, or nothing was sent.
 
     Attributes:

@@ -24,6 +24,7 @@ from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId, RequestId
 from engine.core.messages import Settlement, TextPart
+from engine.core.value_base import Value
 from engine.journal.state import Resync
 from engine.tools.tool_text import main_argument
 
@@ -48,8 +49,8 @@ CONTINUED: Final[Mapping[ev.ContinueReason, str]] = {
 }
 
 
-@attrs.frozen(kw_only=True)
-class Margins:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Margins(Value):
     """The text before each line: of the model's text, of a call, of a note."""
 
     model: str = ""
@@ -57,7 +58,7 @@ class Margins:
     note: str = ""
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Call:
     """What the line of a call shows."""
 
@@ -69,7 +70,7 @@ class _Call:
     is_announced: bool = False
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class Renderer:
     """Renders events as text.
 

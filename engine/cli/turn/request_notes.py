@@ -24,7 +24,7 @@ class _Request:
     answered: float
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RequestNotes:
     """Makes the lines from the events of a turn and of its sub-agents."""
 

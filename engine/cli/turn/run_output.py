@@ -19,7 +19,7 @@ from engine.core.messages import TextPart
 from engine.journal.state import Resync
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RunOutput:
     """The two streams of a run. Nothing here is a checkpoint.
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _NO_FACTS: Final = ErrorInfo(code="provider_failed")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class RunRecord:
     """Collects from the events of a turn, and of its sub-agents, what its final record holds.
 

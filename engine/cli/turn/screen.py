@@ -17,7 +17,7 @@ from engine.journal.state import Resync
 _ERASE_LINE: Final = "\r\x1b[K"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Screen:
     """Shows turns on an output. Nothing here is a checkpoint."""
 

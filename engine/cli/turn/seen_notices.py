@@ -17,7 +17,7 @@ _ONCE: Final = frozenset({"unknown_model"})
 _MOST: Final = 500
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SeenNotices:
     """The notices that are shown once, in a file. A file that can't be read or written costs only a repetition."""
 

@@ -19,7 +19,7 @@ from engine.tools.tool_text import counted
 _STATES: Final = ("completed", "failed", "error", "denied", "aborted", "not executed", "would not stop")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Tally:
     """Counts the calls of a turn and of its sub-agents by how they ended. It keeps no results: a chat may last for days."""
 

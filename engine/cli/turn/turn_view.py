@@ -50,7 +50,7 @@ _UNSEEN_PROCESSES: Final = "docs/explanation/cancelling.md#what-is-not-promised"
 _MAX_TITLE_SECONDS: Final = 5.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TurnView:
     """Shows one turn, passes typed lines and signals to it, and prints the summary.
 

@@ -15,7 +15,7 @@ from engine.journal.state import Resync
 _TICK_SECONDS: Final = 1.0
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class WaitReports:
     """Follows a turn's events, and says what it is doing while nothing else is shown.
 

@@ -13,6 +13,7 @@ import attrs
 from engine.cli.terminal.terminal_text import duration, one_line
 from engine.core import events as ev
 from engine.core.ids import CallId
+from engine.core.value_base import Value
 from engine.journal.state import Resync
 from engine.tools.tool_text import main_argument
 
@@ -27,8 +28,8 @@ _REPORT_EVERY: Final = 300.0
 _MAX_TOOL_CHARS: Final = 60
 
 
-@attrs.frozen(kw_only=True)
-class WaitState:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class WaitState(Value):
     """What a turn is doing, and since when.
 
     Attributes:

@@ -15,6 +15,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.value_base import Value
 from engine.permission.grants.state_file import StateFile
 
 NAME: Final = "trust.json"
@@ -22,8 +23,8 @@ NAME: Final = "trust.json"
 _MARKS: Final = (".git", ".hg", ".jj", ".svn")
 
 
-@attrs.frozen
-class Trust:
+@attrs.frozen(eq=False, repr=False)
+class Trust(Value):
     """The folders that a user trusts.
 
     Its methods raise `ConfigError` for an invalid file, `StoreError` for one that can't be used.

@@ -22,6 +22,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.permission_types import UNKNOWN
+from engine.core.value_base import Value
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex
 from engine.permission.rules.wildcard import Wildcard
 from engine.permission.rules.wildcard import exact as exact_text
@@ -62,8 +63,8 @@ def is_resolved(path: str) -> bool:
     return _UNRESOLVED.search(path) is None
 
 
-@attrs.frozen
-class Shape:
+@attrs.frozen(eq=False, repr=False)
+class Shape(Value):
     """One alternative of a pattern with braces.
 
     Attributes:
@@ -115,7 +116,7 @@ class Shape:
         return _are_disjoint(project, other.names) and _covers(anywhere, other.names)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class PathPattern:
     """A compiled pattern in a project. Raises `ConfigError` for a pattern that matches nothing.
 

@@ -29,6 +29,7 @@ from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import ACTIONS, Rule
+from engine.core.value_base import Value
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
 from engine.permission.rules.rules import PATH_PERMISSIONS, READING, base_permission
@@ -44,8 +45,8 @@ _FOREIGN: Final = "mcp:github/*"
 _FORM: Final = "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'"
 
 
-@attrs.frozen(kw_only=True)
-class Permissions:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Permissions(Value):
     """The permissions in a file.
 
     Attributes:
@@ -110,7 +111,7 @@ def _action(word: str) -> Verdict:
     raise ConfigError(f"there is no action {name!r}: {suggest_names(name.lower(), ACTIONS)}; {_FORM}")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Reader:
     """Parses a section and collects all problems."""
 

@@ -170,7 +170,7 @@ class _Group:
         return own if self.is_sure and all(entry.lifts for entry in self.entries) else below
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Ruleset:
     """All rules of a session, compiled. Raises `ConfigError` for a pattern that matches nothing.
 
@@ -184,6 +184,7 @@ class Ruleset:
     project: str
     home: str
     _entries: tuple[tuple[LayerName, Rule], ...] = attrs.field(init=False, repr=False)
+    _denies: bool = attrs.field(init=False, repr=False)
     _paths: dict[str, PathPattern | None] = attrs.field(init=False, repr=False, factory=dict[str, "PathPattern | None"])
     _wildcards: dict[str, Wildcard] = attrs.field(init=False, repr=False, factory=dict[str, Wildcard])
     _rule_lists: dict[str, _RuleList] = attrs.field(init=False, repr=False, factory=dict[str, _RuleList])
@@ -191,7 +192,10 @@ class Ruleset:
     def __attrs_post_init__(self) -> None:
         ordered = sorted(self.layers, key=lambda layer: LAYERS.index(layer.name))
         self._entries = tuple((layer.name, rule) for layer in ordered for rule in layer.rules)
-        for _, rule in self._entries:
+        self._denies = any(rule.action == "deny" for _, rule in self._entries)
+        for layer, rule in self._entries:
+            if layer == "defaults":  # these are tested, and hundreds: each is compiled when a permission needs it
+                continue
             try:
                 self._check_pattern(rule)
             except ConfigError as error:
@@ -211,6 +215,8 @@ class Ruleset:
 
         A tool whose calls may need the `:read` variant instead is hidden only if both are.
         """
+        if not self._denies:  # the usual case: no pattern needs to be compiled
+            return False
         is_hidden = False
         entries = self._rules_for(permission).entries
         for name in LAYERS:

@@ -42,7 +42,7 @@ def _tokens(text: str) -> list[tuple[str, int]]:
     return tokens
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Reader:
     """Reads the tokens of a document."""
 

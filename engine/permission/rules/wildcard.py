@@ -42,7 +42,7 @@ def exact(text: str) -> str:
     return re.sub(r"[*?]", r"[\g<0>]", text)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Wildcard:
     """A compiled pattern. Raises `ConfigError` for one that is too long.
 

@@ -9,11 +9,12 @@ from urllib.parse import unquote, urlsplit
 
 import attrs
 
+from engine.core.value_base import Value
 from engine.providers.wire.wire_format import Body
 
 
-@attrs.frozen(kw_only=True)
-class UnsignedRequest:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class UnsignedRequest(Value):
     """A request that is complete except for its authentication."""
 
     method: str
@@ -45,8 +46,8 @@ class Auth(Protocol):
         ...
 
 
-@attrs.frozen
-class KeyAuth:
+@attrs.frozen(eq=False, repr=False)
+class KeyAuth(Value):
     """A key in a header."""
 
     header: str
@@ -67,8 +68,8 @@ class KeyAuth:
         return False
 
 
-@attrs.frozen
-class NoAuth:
+@attrs.frozen(eq=False, repr=False)
+class NoAuth(Value):
     """No authentication, for local servers."""
 
     @property
@@ -85,8 +86,8 @@ class NoAuth:
         return False
 
 
-@attrs.frozen
-class ExtraHeadersAuth:
+@attrs.frozen(eq=False, repr=False)
+class ExtraHeadersAuth(Value):
     """Another authentication, plus the user's own secret headers."""
 
     auth: Auth
@@ -106,8 +107,8 @@ class ExtraHeadersAuth:
         return self.auth.renew(headers)
 
 
-@attrs.frozen
-class BasicAuth:
+@attrs.frozen(eq=False, repr=False)
+class BasicAuth(Value):
     """Another authentication, plus the user and password of a URL."""
 
     auth: Auth

@@ -10,14 +10,15 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, StoreError
+from engine.core.value_base import Value
 from engine.permission.grants.state_file import StateFile
 from engine.process.secret_values import remember_secret
 
 NAME: Final = "auth.json"
 
 
-@attrs.frozen(kw_only=True)
-class StoredKey:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class StoredKey(Value):
     """A key in the file.
 
     Attributes:
@@ -36,8 +37,8 @@ class StoredKey:
         return not self.key
 
 
-@attrs.frozen
-class AuthFile:
+@attrs.frozen(eq=False, repr=False)
+class AuthFile(Value):
     """The file. Its methods block.
 
     They raise `ConfigError` for an invalid file, or one that others can read or change, `StoreError` for one that can't be

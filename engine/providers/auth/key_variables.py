@@ -9,6 +9,7 @@ from typing import Literal
 import attrs
 
 from engine.core.errors import ConfigError, MissingKey
+from engine.core.value_base import Value
 from engine.providers.auth.auth import Auth, ExtraHeadersAuth, KeyAuth, NoAuth
 from engine.providers.auth.auth_file import stored_key
 from engine.providers.auth.key_text import require_key
@@ -17,8 +18,8 @@ from engine.providers.hosts.host import Host
 Source = Literal["variable", "auth file", "keyring", "key command", "cloud", "none"]
 
 
-@attrs.frozen(kw_only=True)
-class Credential:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Credential(Value):
     """Where the credential of a host comes from.
 
     Attributes:

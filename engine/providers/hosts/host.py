@@ -12,13 +12,14 @@ from typing import Literal
 import attrs
 
 from engine.config.host_values import AuthKind, WireName
+from engine.core.value_base import Value
 from engine.providers.wire.quirks import Quirks
 
 LimitsApi = Literal["", "ollama", "llamacpp", "lmstudio", "models", "litellm"]
 
 
-@attrs.frozen(kw_only=True)
-class Host:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Host(Value):
     """A host of models.
 
     Attributes:

@@ -25,7 +25,7 @@ _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?")
 _INVALID_CHUNK = b"!\r\n"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ChunkMerger:
     """Rewrites the bytes that a server sends over one connection."""
 

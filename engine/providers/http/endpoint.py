@@ -11,14 +11,15 @@ import attrs
 import httpx
 
 from engine.core.errors import ProviderError
+from engine.core.value_base import Value
 from engine.providers.auth.auth import Auth
 
 # A shorter key is no real one ("k", "none"), and may be a part of any word.
 _SHORTEST_KEY = 8
 
 
-@attrs.frozen(kw_only=True)
-class Endpoint:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Endpoint(Value):
     """A host's URL, authentication and headers.
 
     Attributes:

@@ -45,7 +45,7 @@ _CHUNKS: Final[dict[type[object], type[_Chunk]]] = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class KeyMask:
     """A filter for the events of one answer. Nothing here is a checkpoint."""
 

@@ -14,6 +14,7 @@ from typing import Any
 import attrs
 
 from engine.config.host_values import WireName
+from engine.core.value_base import Value
 from engine.providers.hosts.host import Host
 
 CHAT: frozenset[WireName] = frozenset({"openai_chat"})
@@ -24,8 +25,8 @@ LOW_TO_HIGH = ("low", "medium", "high")
 TRANSLATING = frozenset({"openrouter", "vercel"})
 
 
-@attrs.frozen(kw_only=True)
-class Family:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Family(Value):
     """A family of models.
 
     Attributes:

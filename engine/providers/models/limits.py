@@ -11,9 +11,11 @@ from functools import cache
 
 import attrs
 
+from engine.core.value_base import Value
 
-@attrs.frozen
-class ModelLimits:
+
+@attrs.frozen(eq=False, repr=False)
+class ModelLimits(Value):
     """Context window and longest output in tokens, and whether they are known or a cautious guess."""
 
     context: int

@@ -17,6 +17,7 @@ from typing import Any, cast
 import attrs
 
 from engine.core.llm_types import LongPrices
+from engine.core.value_base import Value
 
 # Comparisons of a model's name, by the sign before the operand.
 _COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
@@ -36,8 +37,8 @@ def _may_match(name: str, pattern: str) -> bool:
     return beginning is None or name.startswith(beginning[1])
 
 
-@attrs.frozen(kw_only=True)
-class PriceEntry:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class PriceEntry(Value):
     """A model in the price table.
 
     Attributes:

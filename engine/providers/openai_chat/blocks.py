@@ -14,7 +14,7 @@ from engine.providers.openai_chat.reasoning import ReasoningBlock, details_of, v
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, text
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class AnswerBlocks:
     """The blocks of one response.
 

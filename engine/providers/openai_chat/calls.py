@@ -29,7 +29,7 @@ _IN_STRING: Final = re.compile(r'[\\"]')
 _OUTSIDE: Final = re.compile(r'["{}\[\]]')
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Nesting:
     """How deep in objects and lists the text is so far; each piece is read once, so long arguments cost no more."""
 
@@ -58,7 +58,7 @@ class _Nesting:
         return has_closed
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Call:
     index: int | None
     host_id: str
@@ -106,7 +106,7 @@ class _Call:
         return self.is_name_repeated
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CallAssembler:
     """The calls of one response.
 

@@ -16,7 +16,7 @@ from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps
 _LONGEST_FACT = 200
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CitationCollector:
     """The citations of one response."""
 

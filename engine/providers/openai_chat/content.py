@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import attrs
 
 from engine.core.messages import CallPart, ImagePart, MediaPart, ProviderPart, ReasoningPart, TextPart, UserPart
+from engine.core.value_base import Value
 from engine.providers.openai_chat.reasoning import as_details, reasoning_members
 from engine.providers.wire.normalize_transcript import AssistantItem, CallWithResult, arguments_of, media_kind
 from engine.providers.wire.quirks import Quirks
@@ -17,8 +18,8 @@ _THOUGHTS = ("reasoning_content", "reasoning", "reasoning_details")
 _AUDIO_FORMATS: Mapping[str, str] = {"mpeg": "mp3", "x-wav": "wav", "wave": "wav", "x-flac": "flac", "x-m4a": "m4a"}
 
 
-@attrs.frozen
-class Content:
+@attrs.frozen(eq=False, repr=False)
+class Content(Value):
     """Encodes the content of messages for one host. Content that can be marked is always a list."""
 
     quirks: Quirks

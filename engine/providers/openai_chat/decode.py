@@ -86,7 +86,7 @@ def _name_done(event: ServerSentEvent) -> ServerSentEvent:
     return ServerSentEvent(DONE, "{}") if event.data == DONE else event
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class OpenAIChatReader:
     """Turns one response's events into stream events.
 

@@ -14,6 +14,7 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import CallPart
+from engine.core.value_base import Value
 from engine.providers.openai_chat.content import Content
 from engine.providers.wire.encoding import EncodedChunk, Encoder, Piece, members, tools_member
 from engine.providers.wire.extra_body import merge_json, parse_extra_body
@@ -52,8 +53,8 @@ def affinity_headers(quirks: Quirks, request: ModelRequest) -> Mapping[str, str]
     return dict.fromkeys(quirks.session_headers, name) if name.isascii() and name.isprintable() and name else {}
 
 
-@attrs.frozen(kw_only=True)
-class ChatState:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class ChatState(Value):
     """The state of the encoded transcript.
 
     Attributes:
@@ -67,8 +68,8 @@ class ChatState:
     is_paused: bool = False
 
 
-@attrs.frozen
-class OpenAIChatDialect:
+@attrs.frozen(eq=False, repr=False)
+class OpenAIChatDialect(Value):
     """Writes requests of a Chat Completions API.
 
     Attributes:

@@ -27,7 +27,7 @@ _VISIBLE = ("text", "summary", "thinking")
 _SECRET = ("signature", "data")
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class ReasoningBlock:
     """An open reasoning block."""
 

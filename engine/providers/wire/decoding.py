@@ -79,7 +79,7 @@ class Framing(Protocol):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Decoder(ABC):
     """What both decoders do: read the end of the response, and raise an error again at every later call."""
 
@@ -122,7 +122,7 @@ class _Decoder(ABC):
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class StreamDecoder(_Decoder):
     """Decodes a stream of events."""
 
@@ -168,7 +168,7 @@ class StreamDecoder(_Decoder):
 
 
 @final
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class DocumentDecoder(_Decoder):
     """Decodes a response that was not streamed: one JSON document."""
 
@@ -191,7 +191,7 @@ class DocumentDecoder(_Decoder):
             raise truncated_answer(self._reader.host)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class UniqueIds:
     """Ids of calls and blocks that are unique within a response."""
 

@@ -25,6 +25,7 @@ import attrs
 
 from engine.core.llm_types import CacheLifetime, ModelRequest, ToolSchema
 from engine.core.messages import Transcript
+from engine.core.value_base import Value
 from engine.providers.wire.normalize_transcript import AssistantItem, TranscriptItem, TranscriptNormalizer
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.untrusted_json import Json, to_bytes
@@ -40,16 +41,16 @@ _MAX_OPENINGS = 64
 _MAX_CACHED_BYTES = 256 * 1024 * 1024
 
 
-@attrs.frozen
-class Piece:
+@attrs.frozen(eq=False, repr=False)
+class Piece(Value):
     """A labelled part of a request's opening; labels are shown to people: `"system"`, `"tool read"`."""
 
     label: str
     data: bytes
 
 
-@attrs.frozen
-class EncodedChunk:
+@attrs.frozen(eq=False, repr=False)
+class EncodedChunk(Value):
     """The bytes of a block or a message, including the separator before it.
 
     Attributes:
@@ -88,7 +89,7 @@ class Dialect(Protocol[S]):
         ...
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _EncodedChunks(Generic[S]):
     """Chunks that are not yet packed into blocks, and the state after them.
 
@@ -116,7 +117,7 @@ class _EncodedChunks(Generic[S]):
         return _EncodedChunks(self.state, [*self.chunks], self.answered_mark)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _History(Generic[S]):
     """The encoded part of one lineage."""
 
@@ -155,7 +156,7 @@ class _History(Generic[S]):
         return True
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _Opening:
     """A request up to its first message."""
 
@@ -166,7 +167,7 @@ class _Opening:
         object.__setattr__(self, "data", b"".join(piece.data for piece in self.pieces))
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, repr=False)
 class _SentPrefix:
     """The opening and lineage of a session's last request."""
 
@@ -175,7 +176,7 @@ class _SentPrefix:
     reasoning_from: int
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class Encoder(Generic[S]):
     """Encodes requests for one model."""
 
@@ -271,8 +272,8 @@ def _changed_part(before: _SentPrefix, now: _SentPrefix) -> str:
 # -- helpers for dialects ---------------------------------------------------------------------
 
 
-@attrs.frozen
-class TurnWriter:
+@attrs.frozen(eq=False, repr=False)
+class TurnWriter(Value):
     """Writes blocks into turns of alternating roles.
 
     The state is the role of the open turn; None before the first. The next turn closes it, so blocks of the same role

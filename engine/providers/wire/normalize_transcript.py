@@ -44,6 +44,7 @@ from engine.core.messages import (
     UserMessage,
     UserPart,
 )
+from engine.core.value_base import Value
 from engine.providers.wire.quirks import MediaKind, Quirks
 from engine.providers.wire.untrusted_json import Json, is_object, loads, to_bytes
 
@@ -58,15 +59,15 @@ _LONGEST_TOOL = 64
 _MAYBE_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")
 
 
-@attrs.frozen
-class UserItem:
+@attrs.frozen(eq=False, repr=False)
+class UserItem(Value):
     """A message of the user, or of the engine on their behalf. Never empty."""
 
     parts: tuple[UserPart, ...]
 
 
-@attrs.frozen
-class AssistantItem:
+@attrs.frozen(eq=False, repr=False)
+class AssistantItem(Value):
     """The model's consecutive messages. Never empty.
 
     Attributes:
@@ -85,8 +86,8 @@ class AssistantItem:
         return tuple(part for part in self.parts if isinstance(part, CallPart))
 
 
-@attrs.frozen
-class CallWithResult:
+@attrs.frozen(eq=False, repr=False)
+class CallWithResult(Value):
     """A call and its one result.
 
     Attributes:
@@ -114,8 +115,8 @@ class CallWithResult:
         return self.settlement.status != "completed"
 
 
-@attrs.frozen
-class ResultsItem:
+@attrs.frozen(eq=False, repr=False)
+class ResultsItem(Value):
     """The results of all calls of the preceding item, in call order.
 
     Attributes:
@@ -129,13 +130,13 @@ class ResultsItem:
 TranscriptItem = UserItem | AssistantItem | ResultsItem
 
 
-@attrs.frozen
-class _PendingMessage:
+@attrs.frozen(eq=False, repr=False)
+class _PendingMessage(Value):
     message: AssistantMessage
     has_reasoning: bool
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class TranscriptNormalizer:
     """Normalizes one transcript for one model.
 

@@ -12,6 +12,7 @@ from typing import Literal, get_args
 import attrs
 
 from engine.core.llm_types import Effort
+from engine.core.value_base import Value
 
 MediaKind = Literal["image", "pdf", "audio", "video"]
 CallIds = Literal["own", "nine"]
@@ -26,8 +27,8 @@ SchemaDialect = Literal["plain", "openai", "gemini", "gemini-json", "moonshot"]
 Marks = Literal["", "anthropic", "bedrock"]
 
 
-@attrs.frozen(kw_only=True)
-class Quirks:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Quirks(Value):
     """How a host differs from others of its wire format.
 
     Attributes:

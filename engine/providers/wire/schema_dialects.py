@@ -25,6 +25,7 @@ from urllib.parse import unquote
 
 import attrs
 
+from engine.core.value_base import Value
 from engine.providers.wire.quirks import SchemaDialect
 from engine.providers.wire.schema_keywords import (
     ANNOTATIONS,
@@ -50,8 +51,8 @@ _MAX_INLINED = 500
 _MAX_SCHEMAS = 5_000
 
 
-@attrs.frozen(kw_only=True)
-class _Rules:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Rules(Value):
     """The rules of a dialect.
 
     Attributes:
@@ -97,7 +98,7 @@ def adapt(schema: Json, dialect: SchemaDialect) -> Json:
     return schema if rules is None else _Adapter(schema, rules).adapt()
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _Adapter:
     """Rewrites one schema."""
 

@@ -14,19 +14,21 @@ from __future__ import annotations
 
 import attrs
 
+from engine.core.value_base import Value
+
 _BOM = b"\xef\xbb\xbf"
 _MESSAGE = "message"
 
 
-@attrs.frozen
-class ServerSentEvent:
+@attrs.frozen(eq=False, repr=False)
+class ServerSentEvent(Value):
     """An event: its type and its data."""
 
     event: str
     data: str
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class SseParser:
     """Turns the bytes of one event stream into its events.
 

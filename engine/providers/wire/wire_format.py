@@ -9,10 +9,11 @@ import attrs
 
 from engine.core.errors import ProviderError
 from engine.core.llm_types import ModelRequest, StreamEvent
+from engine.core.value_base import Value
 
 
-@attrs.frozen(kw_only=True)
-class HttpReply:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class HttpReply(Value):
     """A complete HTTP response; header names are in lower case.
 
     Attributes:
@@ -27,8 +28,8 @@ class HttpReply:
     may_be_large: bool = False
 
 
-@attrs.frozen(kw_only=True)
-class Body:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Body(Value):
     """A request's body, in pieces; long pieces are the same objects in every step.
 
     Attributes:
@@ -86,8 +87,8 @@ class DecoderFactory(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class WireFormat:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class WireFormat(Value):
     """A wire format, configured for one host.
 
     Attributes:

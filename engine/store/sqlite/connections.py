@@ -32,7 +32,7 @@ _WAL_KEPT_BYTES = 64 << 20
 _LOCK_SECONDS = 0.02
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class Connections(ReaderPool[sqlite3.Connection]):
     """All connections of one store to its file.
 

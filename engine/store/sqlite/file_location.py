@@ -9,6 +9,7 @@ from typing import Literal
 import attrs
 
 from engine.core.errors import StoreError
+from engine.core.value_base import Value
 from engine.store.sqlite.filesystem import MOUNTS, filesystem_type, is_shared
 
 JournalMode = Literal["wal", "truncate", "memory"]
@@ -53,8 +54,8 @@ def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:
     return "truncate" if is_shared(filesystem_type(path.parent, mounts)) else "wal"
 
 
-@attrs.frozen
-class Identity:
+@attrs.frozen(eq=False, repr=False)
+class Identity(Value):
     """Which files are at the path: the database, and its WAL if there is one. None: there is none."""
 
     database: tuple[int, int] | None

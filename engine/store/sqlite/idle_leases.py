@@ -8,7 +8,7 @@ from engine.store.sqlite.table_writer import SqliteTableWriter
 from engine.store.write_commands import WriteCommand, WriteTransaction
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class IdleLeases(WriteCommand):
     """Makes all leases of this engine last as long as its process."""
 

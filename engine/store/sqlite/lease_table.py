@@ -8,11 +8,12 @@ import time
 import attrs
 
 from engine.core.ids import SessionId
+from engine.core.value_base import Value
 from engine.store.leases import IDLE, Lease, Owner
 
 
-@attrs.frozen
-class LeaseTable:
+@attrs.frozen(eq=False, repr=False)
+class LeaseTable(Value):
     """Reads and writes leases. Each method blocks, for some microseconds."""
 
     _connection: sqlite3.Connection

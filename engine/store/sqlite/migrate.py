@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from engine.core.errors import StoreMismatch
+from engine.core.value_base import Value
 from engine.store.sqlite.error_mapping import primary_code
 from engine.store.sqlite.rebuild_projections import rebuild_projections, split_script
 from engine.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
@@ -16,8 +17,8 @@ from engine.store.sqlite.schema import APPLICATION_ID, TABLES, VERSION
 Step = Callable[[sqlite3.Connection], None]
 
 
-@attrs.frozen(kw_only=True)
-class SqliteMigration:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SqliteMigration(Value):
     """How a file is migrated to a version.
 
     Attributes:

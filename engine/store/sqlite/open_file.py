@@ -22,7 +22,7 @@ from engine.store.sqlite.file_location import JournalMode, create_file, journal_
 from engine.store.sqlite.migrate import check_compatible, migrate
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class FileOpening:
     """Opens the file in a thread, and closes it again if the caller was cancelled."""
 

@@ -75,7 +75,7 @@ async def open_sqlite_store(
     )
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(kw_only=True, eq=False, repr=False)
 class SqliteStore(DatabaseStore):
     """A store in a file; `engine.store.store_protocols` describes what it can do. Made by `open_sqlite_store`.
 

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from engine.core.ids import PartId, SessionId
+from engine.core.value_base import Value
 from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.projection import SessionChange
@@ -91,8 +92,8 @@ SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
 """
 
 
-@attrs.frozen
-class SqliteTableWriter:
+@attrs.frozen(eq=False, repr=False)
+class SqliteTableWriter(Value):
     """See `TableWriter`. Only one connection at a time is in a writing transaction, so nothing has to be locked."""
 
     _connection: sqlite3.Connection

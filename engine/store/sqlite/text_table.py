@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 
 from engine.core.ids import SessionId
+from engine.core.value_base import Value
 from engine.store.projection import IndexedText, RemovedText, make_title, storable
 from engine.store.projection_rows import INDEXED_CHARS, finite
 from engine.store.search_text import MATCH_MARKS
@@ -16,8 +17,8 @@ from engine.store.sqlite.bulk_insert import insert_rows
 from engine.store.sqlite.full_text import display_text, index_text
 
 
-@attrs.frozen
-class SqliteTextTable:
+@attrs.frozen(eq=False, repr=False)
+class SqliteTextTable(Value):
     """See `TextTable`; it also searches."""
 
     _connection: sqlite3.Connection

@@ -10,6 +10,7 @@ import attrs
 
 from engine.core.errors import StoreMismatch
 from engine.core.ids import SessionId
+from engine.core.value_base import Value
 from engine.store.backend import TransientStoreError
 from engine.store.sqlite.connections import Connections
 from engine.store.sqlite.error_mapping import is_transient, to_store_error
@@ -18,8 +19,8 @@ from engine.store.sqlite.schema import VERSION
 from engine.store.sqlite.table_writer import SqliteTableWriter
 
 
-@attrs.frozen(kw_only=True)
-class SqliteWriterConnection:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SqliteWriterConnection(Value):
     """See `WriterConnection`."""
 
     connections: Connections

@@ -8,6 +8,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import writes_patches
 from engine.tools.call_values import Need, ToolOutput
@@ -16,8 +17,8 @@ from engine.tools.tool_context import EditReviewer, ToolContext
 from engine.tools.tool_text import description
 
 
-@attrs.frozen
-class ApplyPatch:
+@attrs.frozen(eq=False, repr=False)
+class ApplyPatch(Value):
     """Arguments of `apply_patch`."""
 
     patch: Annotated[str, doc("the whole patch, from *** Begin Patch to *** End Patch")]

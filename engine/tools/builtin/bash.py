@@ -15,6 +15,7 @@ import attrs
 from engine.core.errors import ToolError
 from engine.core.schema import doc
 from engine.core.threads import to_thread
+from engine.core.value_base import Value
 from engine.tools.call_values import MAX_JOBS, Need, ToolOutput
 from engine.tools.output.truncate import SHOWN_OF_COMMAND
 from engine.tools.tool import Tool, assessed_by, tool
@@ -31,8 +32,8 @@ DEFAULT_TIMEOUT: Final = 120.0
 MAX_TIMEOUT: Final = 600.0
 
 
-@attrs.frozen
-class Bash:
+@attrs.frozen(eq=False, repr=False)
+class Bash(Value):
     """Arguments of `bash`."""
 
     command: Annotated[str, doc("the command line")] = attrs.field(validator=attrs.validators.min_len(1))
@@ -67,7 +68,7 @@ async def run_command(args: Bash, launch: Launch, ctx: ToolContext) -> ToolOutpu
     return await run_to_end(launch, ctx, timeout=args.timeout)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class CommandScans:
     """Scans each call's command once, in a thread: whether it may run in parallel, and which rights it needs.
 

@@ -8,6 +8,7 @@ import attrs
 import trio
 
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import DEFAULT_JOB_LINES, RECENT_BYTES, Need, ToolOutput
 from engine.tools.output.truncate import LIMITS
 from engine.tools.tool import tool
@@ -19,8 +20,8 @@ MAX_WAIT: Final = 600.0
 MAX_LIMIT: Final = LIMITS.lines - 10
 
 
-@attrs.frozen
-class BashOutput:
+@attrs.frozen(eq=False, repr=False)
+class BashOutput(Value):
     """Arguments of `bash_output`."""
 
     name: Annotated[str | None, doc("the job; without it, all jobs are listed")] = None

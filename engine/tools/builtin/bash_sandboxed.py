@@ -47,7 +47,7 @@ _REFUSED: Final = re.compile(r"permission denied|operation not permitted|EACCES|
 _WAY_OUT: Final = "with outside_sandbox=true the user is asked to let it run outside]"
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class SandboxedBash(Bash):
     """Arguments of `bash` with boxes."""
 
@@ -72,7 +72,7 @@ def sandboxed_bash_tool(sandbox: Sandbox, programs: ProgramRegistry | None = Non
     return assessed_by(made, work.scans.assess)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, repr=False)
 class _SandboxedCommands:
     """The work of the tool. What makes boxes is imported at the first command: a session may never run one."""
 

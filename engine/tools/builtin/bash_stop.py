@@ -8,14 +8,15 @@ import attrs
 import trio
 
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description
 
 
-@attrs.frozen
-class BashStop:
+@attrs.frozen(eq=False, repr=False)
+class BashStop(Value):
     """Arguments of `bash_stop`."""
 
     name: Annotated[str, doc("the job")]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import attrs
 
+from engine.core.value_base import Value
 from engine.tools.call_values import ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
 
 
-@attrs.frozen
-class ContextArguments:
+@attrs.frozen(eq=False, repr=False)
+class ContextArguments(Value):
     """Arguments of `context`: none."""
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import attrs
 
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
@@ -23,8 +24,8 @@ LOOSELY: Final = (
 EXACTLY: Final = "Nothing is guessed: what is not there exactly is not found."
 
 
-@attrs.frozen
-class Edit:
+@attrs.frozen(eq=False, repr=False)
+class Edit(Value):
     """Arguments of `edit`."""
 
     path: Annotated[str, doc("the file, relative to the working directory or absolute")]

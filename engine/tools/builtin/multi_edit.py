@@ -8,6 +8,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.builtin.edit import EXACTLY, LOOSELY
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from engine.tools.edit.replace import Replaced
 
 
-@attrs.frozen
-class Replacement:
+@attrs.frozen(eq=False, repr=False)
+class Replacement(Value):
     """One of the edits."""
 
     old_string: Annotated[
@@ -31,8 +32,8 @@ class Replacement:
     replace_all: Annotated[bool, doc("replace every occurrence instead of the only one")] = False
 
 
-@attrs.frozen
-class MultiEdit:
+@attrs.frozen(eq=False, repr=False)
+class MultiEdit(Value):
     """Arguments of `multi_edit`."""
 
     path: Annotated[str, doc("the file, relative to the working directory or absolute")]

@@ -9,6 +9,7 @@ import attrs
 
 from engine.core.events import APPROVAL, Choice, QuestionOutcome
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
@@ -36,8 +37,8 @@ def _is_a_plan(_: object, field: attrs.Attribute[str], value: str) -> None:
         raise ValueError(f"{field.name!r} must say what you will do, in at most {MAX_CHARS:,} characters")
 
 
-@attrs.frozen
-class PlanExit:
+@attrs.frozen(eq=False, repr=False)
+class PlanExit(Value):
     """Arguments of `plan_exit`."""
 
     plan: Annotated[str, doc("the plan, as markdown: what will be changed, where, and how it will be checked")] = (

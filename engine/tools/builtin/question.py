@@ -9,6 +9,7 @@ import attrs
 
 from engine.core.events import Choice, QuestionOutcome
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
@@ -42,8 +43,8 @@ def _check_choices(_: object, field: attrs.Attribute[list[Option]], value: list[
         raise ValueError(f"{field.name!r} must have labels that differ")
 
 
-@attrs.frozen
-class Option:
+@attrs.frozen(eq=False, repr=False)
+class Option(Value):
     """An offered answer."""
 
     label: Annotated[str, doc("the answer, in a few words")] = attrs.field(validator=_says_something(MAX_LABEL_CHARS))
@@ -52,8 +53,8 @@ class Option:
     )
 
 
-@attrs.frozen
-class OneQuestion:
+@attrs.frozen(eq=False, repr=False)
+class OneQuestion(Value):
     """A question."""
 
     question: Annotated[str, doc("what to ask, in full")] = attrs.field(validator=_says_something(MAX_CHARS))
@@ -63,8 +64,8 @@ class OneQuestion:
     several: Annotated[bool, doc("whether more than one of them may be chosen")] = False
 
 
-@attrs.frozen
-class Question:
+@attrs.frozen(eq=False, repr=False)
+class Question(Value):
     """Arguments of `question`."""
 
     questions: Annotated[list[OneQuestion], doc("they are asked one after the other")] = attrs.field(

@@ -8,6 +8,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.files.text_files import resolve
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.output.spill import PREFIX, READER
@@ -19,8 +20,8 @@ from engine.tools.tool_text import description
 PERMISSION: Final = "read"
 
 
-@attrs.frozen
-class Read:
+@attrs.frozen(eq=False, repr=False)
+class Read(Value):
     """Arguments of `read`."""
 
     path: Annotated[str, doc("the file or folder, relative to the working directory or absolute")]

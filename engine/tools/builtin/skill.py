@@ -11,6 +11,7 @@ import attrs
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.files.escaping import inert
 from engine.prompt.skills import MAX_FILES, Skill, SkillError, Skills, find_skills, read_skill, skill_files, skill_list
 from engine.tools.call_values import Need, ToolOutput
@@ -28,8 +29,8 @@ _CHARS_PER_TOKEN: Final = 4
 _ELSEWHERE: Final = "They are listed in your instructions, or in a reminder; a name that is not there can't be loaded."
 
 
-@attrs.frozen
-class LoadSkill:
+@attrs.frozen(eq=False, repr=False)
+class LoadSkill(Value):
     """Arguments of `skill`."""
 
     name: Annotated[str, doc("the skill's name, as the list has it")]

@@ -15,6 +15,7 @@ from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.errors import ConfigError, EngineError, ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_choices import with_choices
@@ -27,7 +28,7 @@ MAX_PROMPT_CHARS: Final = 50_000
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, eq=False, repr=False)
 class Agent(AgentConfig):
     """A kind of sub-agent. Settings that it lacks are those of its caller.
 
@@ -51,8 +52,8 @@ class Agent(AgentConfig):
         return cls(name=name, **attrs.asdict(config, recurse=False))
 
 
-@attrs.frozen
-class Agents:
+@attrs.frozen(eq=False, repr=False)
+class Agents(Value):
     """The kinds of sub-agents, sorted by name; made by `of` or `of_config`."""
 
     agents: tuple[Agent, ...] = ()
@@ -112,8 +113,8 @@ def _says_what_to_do(_: object, field: attrs.Attribute[str], value: str) -> None
         raise ValueError(f"{field.name!r} must say what to do, in at most {MAX_PROMPT_CHARS:,} characters")
 
 
-@attrs.frozen
-class Task:
+@attrs.frozen(eq=False, repr=False)
+class Task(Value):
     """Arguments of `task`."""
 
     agent: Annotated[str, doc("which sub-agent")]
@@ -123,7 +124,7 @@ class Task:
     task_id: Annotated[str | None, doc("go on with a sub-agent of before, which knows what it did: its task_id")] = None
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class BackgroundTask(Task):
     """Arguments of `task` with background sub-agents."""
 

@@ -11,6 +11,7 @@ import attrs
 from engine.core.errors import ToolError
 from engine.core.events import SharedContext
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import tool
 from engine.tools.tool_context import ToolContext
@@ -42,8 +43,8 @@ def _has_one_in_progress(_: object, field: attrs.Attribute[list[Todo]], value: l
         raise ValueError("two todos can't have the same id")
 
 
-@attrs.frozen
-class Todo:
+@attrs.frozen(eq=False, repr=False)
+class Todo(Value):
     """An item of the list."""
 
     content: Annotated[str, doc("what is to be done, in a few words")] = attrs.field(validator=_says_something)
@@ -51,8 +52,8 @@ class Todo:
     id: Annotated[str | None, doc("the id that the list shows; leave it out for a new todo")] = None
 
 
-@attrs.frozen
-class TodoWrite:
+@attrs.frozen(eq=False, repr=False)
+class TodoWrite(Value):
     """Arguments of `todo_write`."""
 
     todos: Annotated[list[Todo], doc("the whole list, in the order in which it is to be done")] = attrs.field(
@@ -60,13 +61,13 @@ class TodoWrite:
     )
 
 
-@attrs.frozen
-class TodoRead:
+@attrs.frozen(eq=False, repr=False)
+class TodoRead(Value):
     """Arguments of `todo_read`: none."""
 
 
-@attrs.frozen
-class Todos:
+@attrs.frozen(eq=False, repr=False)
+class Todos(Value):
     """The stored list.
 
     Attributes:

@@ -10,6 +10,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
 from engine.tools.tool_context import ToolContext
@@ -32,8 +33,8 @@ def _is_url(_: object, field: attrs.Attribute[str], value: str) -> None:
         raise ValueError(f"{field.name!r} can't be fetched: {error}") from error
 
 
-@attrs.frozen
-class WebFetch:
+@attrs.frozen(eq=False, repr=False)
+class WebFetch(Value):
     """Arguments of `web_fetch`."""
 
     url: Annotated[str, doc("where it is, beginning with https:// or http://")] = attrs.field(validator=_is_url)

@@ -11,6 +11,7 @@ import trio
 
 from engine.core.errors import ToolError
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.builtin.web_search_hosts import SearchProvider, SearchResult, provider_from
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
@@ -31,8 +32,8 @@ def _is_a_query(_: object, field: attrs.Attribute[str], value: str) -> None:
         raise ValueError(f"{field.name!r} must say what to look for, in at most {MAX_QUERY_CHARS} characters")
 
 
-@attrs.frozen
-class WebSearch:
+@attrs.frozen(eq=False, repr=False)
+class WebSearch(Value):
     """Arguments of `web_search`."""
 
     query: Annotated[str, doc("what to look for")] = attrs.field(validator=_is_a_query)

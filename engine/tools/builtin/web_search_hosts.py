@@ -9,6 +9,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import attrs
 
 from engine.core.errors import ConfigError, ToolError
+from engine.core.value_base import Value
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, dumps, loads, text
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ _MAX_MESSAGE_CHARS: Final = 200
 CHOICE: Final = "ENGINE_WEB_SEARCH"
 
 
-@attrs.frozen(kw_only=True)
-class SearchResult:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class SearchResult(Value):
     """A search result."""
 
     title: str
@@ -46,8 +47,8 @@ class SearchProvider(Protocol):
         ...
 
 
-@attrs.frozen(kw_only=True)
-class _Question:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Question(Value):
     """A request: its path and headers, and a body if it is a POST."""
 
     path: str
@@ -55,8 +56,8 @@ class _Question:
     body: Json | None = None
 
 
-@attrs.frozen(kw_only=True)
-class _Kind:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Kind(Value):
     """A kind of service.
 
     Attributes:
@@ -187,8 +188,8 @@ def _is_plain_url(url: str) -> bool:
     return has_host and not parts.query and not parts.fragment
 
 
-@attrs.frozen(kw_only=True)
-class _Service:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class _Service(Value):
     """A service with its key."""
 
     kind: _Kind

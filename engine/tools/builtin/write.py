@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import attrs
 
 from engine.core.schema import doc
+from engine.core.value_base import Value
 from engine.tools.builtin.tools_by_model import makes_edits
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.tool import Tool, tool
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from engine.tools.edit.edit_session import Basis, Plan
 
 
-@attrs.frozen
-class Write:
+@attrs.frozen(eq=False, repr=False)
+class Write(Value):
     """Arguments of `write`."""
 
     path: Annotated[str, doc("the file, relative to the working directory or absolute")]

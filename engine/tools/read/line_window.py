@@ -8,6 +8,7 @@ from typing import BinaryIO, Final
 import attrs
 
 from engine.core.errors import ToolError
+from engine.core.value_base import Value
 from engine.tools.tool_text import counted
 
 MAX_LINES: Final = 2_000
@@ -20,8 +21,8 @@ _LINE_BYTES: Final = 4 * MAX_LINE_CHARS
 _PIECE_BYTES: Final = 65_536
 
 
-@attrs.frozen
-class Part:
+@attrs.frozen(eq=False, repr=False)
+class Part(Value):
     """The requested part of a text; *shown* is its path as the model wrote it."""
 
     shown: str
@@ -30,16 +31,16 @@ class Part:
     column: int
 
 
-@attrs.frozen
-class LineWindow:
+@attrs.frozen(eq=False, repr=False)
+class LineWindow(Value):
     """Numbered lines, the notes below them, and a summary."""
 
     text: str
     summary: str
 
 
-@attrs.frozen
-class _Line:
+@attrs.frozen(eq=False, repr=False)
+class _Line(Value):
     """A line without its end; of a long line, the beginning."""
 
     text: str

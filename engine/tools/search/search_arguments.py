@@ -8,6 +8,7 @@ import attrs
 from attrs.validators import ge, le, max_len, min_len
 
 from engine.core.schema import doc
+from engine.core.value_base import Value
 
 LIMIT: Final = 100
 MAX_LIMIT: Final = 1_000
@@ -25,8 +26,8 @@ MAX_ENTRIES: Final = 500
 Shows = Literal["content", "files", "count"]
 
 
-@attrs.frozen(kw_only=True)
-class Grep:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Grep(Value):
     """Arguments of `grep`."""
 
     pattern: Annotated[str, doc("the regular expression to search for")] = attrs.field(
@@ -59,8 +60,8 @@ class Grep:
     include_ignored: Annotated[bool, doc("whether to search what .gitignore excludes, too")] = False
 
 
-@attrs.frozen(kw_only=True)
-class Glob:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class Glob(Value):
     """Arguments of `glob`."""
 
     pattern: Annotated[str, doc('what the paths look like: "*.py", "src/**/*.{ts,tsx}"')] = attrs.field(
@@ -74,8 +75,8 @@ class Glob:
     include_ignored: Annotated[bool, doc("whether to find what .gitignore excludes, too")] = False
 
 
-@attrs.frozen(kw_only=True)
-class List:
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class List(Value):
     """Arguments of `list`."""
 
     path: Annotated[str, doc("the folder, relative to the working directory or absolute")] = "."
