@@ -13,13 +13,14 @@ import attrs
 from engine.cli.flags.config_flags import loaded_bundles, refused_bundles
 from engine.cli.terminal.standard_streams import keep_standard_output
 from engine.config.plugin_config import PluginOptions
-from engine.plugins.plugin_packages import LoadedPackage, has_packages, hooks_of_packages, load_packages
+from engine.plugins.find_packages import has_packages
 from engine.plugins.tool_files import FileApprovals, ToolFolders, user_tool_folders
 from engine.settings_file.config_file import usual_path
 
 if TYPE_CHECKING:
     from engine.config.config import Config
     from engine.core.hooks import Hooks
+    from engine.plugins.plugin_packages import LoadedPackage
     from engine.plugins.plugin_tools import PluginTools
 
 
@@ -30,9 +31,14 @@ def with_packages(config: Config) -> Config:
     return attrs.evolve(config, plugins=(*config.plugins, *more)) if more else config
 
 
-def package_hooks(config: Config) -> Hooks:
-    """Return the hooks of plugins that are packages."""
-    return hooks_of_packages(user_packages(config.plugin_options))
+def package_hooks(config: Config) -> Hooks | None:
+    """Return the hooks of plugins that are packages; None if there are none."""
+    packages = user_packages(config.plugin_options)
+    if not packages:
+        return None
+    from engine.plugins.plugin_packages import hooks_of_packages
+
+    return hooks_of_packages(packages)
 
 
 def plugin_tools(config: Config, *, trusts: bool, shows_all: bool) -> PluginTools:
@@ -82,9 +88,13 @@ def user_packages(options: PluginOptions) -> Sequence[LoadedPackage]:
     state = user_data_path("engine", appauthor=False) / "plugin-state"
     key = json.dumps([str(state), options.disabled, options.settings], sort_keys=True)
     if key not in _loaded:
-        if has_packages():
-            # Before any of their code runs.
-            keep_standard_output()
+        if not has_packages():
+            _loaded[key] = ()
+            return ()
+        from engine.plugins.plugin_packages import load_packages
+
+        # Before any of their code runs.
+        keep_standard_output()
         _loaded[key] = load_packages(options, state, _bundle_names())
     return _loaded[key]
 

@@ -15,6 +15,7 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.user_policy import UserFiles
 from engine.prompt.layers import PromptLayers
@@ -35,7 +36,7 @@ _USER_SKILLS: Final = (
 )
 _USER_COMMANDS: Final = ("~/.claude/commands", "~/.config/opencode/commands", "~/.config/opencode/command")
 # `/etc/hosts is wrong` is not a command: the name must be followed by a space.
-_COMMAND_CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9:_-]*)(?:\s+(.*))?", re.DOTALL)
+_COMMAND_CALL: Final = regex(r"/([A-Za-z0-9][A-Za-z0-9:_-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 def user_prompt_layers(config: Config, permissions: PermissionChoice) -> PromptLayers:

@@ -19,7 +19,6 @@ from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import permission_choice
 from engine.cli.flags.store_flags import resolve_store
-from engine.cli.problems.raised import lines_of_error, problem_of_error
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.prompt_files import TaskFlags, expand_task, user_prompt_layers
 from engine.cli.run_options import Options, OutputOptions
@@ -33,7 +32,6 @@ from engine.cli.terminal.exit_codes import OutputClosed, check_output, run_comma
 from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import print_text
 from engine.cli.turn.record_types import OutputMode
-from engine.cli.turn.run_record import failure_record, record_text
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
 from engine.process.own_environment import hide_own_secrets
 from engine.process.redact import secrets_in
@@ -65,10 +63,15 @@ def main(arguments: list[str]) -> int:
             return trio.run(run_task, options, _tools(options))
 
     def explain(error: EngineError) -> Sequence[str]:
+        from engine.cli.problems.raised import lines_of_error
+
         return lines_of_error(error, around)
 
     def print_record(error: EngineError, code: int, lines: Sequence[str]) -> None:
         if not isinstance(error, OutputClosed):
+            from engine.cli.problems.raised import problem_of_error
+            from engine.cli.turn.run_record import failure_record, record_text
+
             print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
 
     if _wants_json(arguments):

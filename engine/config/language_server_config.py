@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import PurePath
@@ -12,12 +11,13 @@ import attrs
 
 from engine.config.formatter_config import are_texts, is_size
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # In megabytes.
 SERVER_MEMORY: Final = 2_048
 
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*")
 # What the protocol calls a file's language, where that is not its suffix.
 _LANGUAGES: Final[Mapping[str, str]] = {
     ".bash": "shellscript",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -13,6 +12,7 @@ import attrs
 
 from engine.config.formatter_config import is_time
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # In seconds.
@@ -21,9 +21,9 @@ CALL_LIMIT: Final = 3_600.0
 REQUIRED_WAIT: Final = 5.0
 IDLE_TIMEOUT: Final = 600.0
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_HEADER: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_NAME: Final = regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_VARIABLE: Final = regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_HEADER: Final = regex(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 # Who named a server: the user's own file, a file of the project's, a plugin, or the program that opened the engine.
 McpOrigin = Literal["user", "project", "plugin", "host"]

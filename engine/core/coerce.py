@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -17,10 +16,11 @@ from typing import Annotated, Union, cast
 
 import attrs
 
+from engine.core.regex import regex
 from engine.core.schema import hints_of
 
 # At most 18 digits: no model means a larger number, and converting a very long one takes quadratic time.
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_WHOLE = regex(r"[+-]?[0-9]{1,18}")
 _BOOLS = {"true": True, "false": False}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final, Literal, Protocol, get_args, runtime_checkable
 
@@ -11,6 +10,7 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope, Offer, Right, Verdict
 from engine.core.ids import CallId, SessionId, TurnId
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 ACTIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)  # the stricter, the later
@@ -21,7 +21,7 @@ Confinement = Literal["", "reading", "sandboxed"]
 CONFINEMENTS: Final[tuple[Confinement, ...]] = get_args(Confinement)  # for the more, the later
 
 # Or the right of a foreign tool, `mcp:SERVER/TOOL`, with wildcards for several.
-_NAME: Final = re.compile(r"[^\s:]{1,128}(?::read)?|[a-z]{1,16}:(?:\*|[^\s:/]{1,128}/[^\s:]{1,128})")
+_NAME: Final = regex(r"[^\s:]{1,128}(?::read)?|[a-z]{1,16}:(?:\*|[^\s:/]{1,128}/[^\s:]{1,128})")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

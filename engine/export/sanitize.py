@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from engine.core.regex import regex
+
 # What is written out wherever text is shown: in terminals, in exports, and in the page, whose scripts get the same table
 # (`scripts/page_tables.py`). Control characters, formats and directions (but no newline, tab, carriage return, and no
 # joiners within words and emoji), line and paragraph separators, lone surrogates; letters that look blank, and variation
@@ -37,7 +39,7 @@ def characters(ranges: Iterable[tuple[int, int]]) -> str:
     return "".join(f"{re.escape(chr(first))}-{re.escape(chr(last))}" for first, last in ranges)
 
 
-_UNSAFE: Final = re.compile(f"[\r{characters(UNSAFE_RANGES)}]")
+_UNSAFE: Final = regex(f"[\r{characters(UNSAFE_RANGES)}]")
 
 
 def escape_unsafe_chars(text: str) -> str:

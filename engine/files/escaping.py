@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from engine.core.regex import regex
+
 # The marks by which a model distinguishes the engine's own words from the text of a file, a sub-agent or a summary.
-_TAG: Final = re.compile(
-    r"<\s*(?:/\s*)?(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE
-)
+_TAG: Final = regex(r"<\s*(?:/\s*)?(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE)
 _QUOTING: Final = frozenset('"<>')
 
 

@@ -18,6 +18,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.regex import regex
 from engine.json_schema.clean_text import clean_text, has_hidden
 from engine.json_schema.keywords import JsonValue
 from engine.json_schema.parse_schema import JsonSchema, check_schema
@@ -50,9 +51,9 @@ _OPTIONAL: Final = (_ANNOTATIONS - _WORDS) | {"pattern"}
 _KEPT: Final = _SCHEMA_LISTS | _SCHEMA_MAPS | _ANNOTATIONS | _ASSERTIONS | {"pattern"}
 # Python's engine backtracks, and holds the whole process meanwhile: patterns and texts that could take it long are left to
 # the stranger. Not looked at by its grammar: what looks like a repetition counts, also in a class of characters.
-_REPEATED_GROUP: Final = re.compile(r"\)[*+{]|\\[1-9]|\(\?P=")
-_REPEAT: Final = re.compile(r"[*+]|,\d*\}")
-_OPTION: Final = re.compile(r"(?<!\()\?|\|")
+_REPEATED_GROUP: Final = regex(r"\)[*+{]|\\[1-9]|\(\?P=")
+_REPEAT: Final = regex(r"[*+]|,\d*\}")
+_OPTION: Final = regex(r"(?<!\()\?|\|")
 _MAX_PATTERN_CHARS: Final = 200
 _MAX_REPEATS: Final = 2
 _MAX_OPTIONS: Final = 6

@@ -37,10 +37,11 @@ from engine.core.llm_types import (
     is_credible,
 )
 from engine.core.messages import Citation, FinishReason, Usage
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # The first half of a character outside the basic plane (a high surrogate), with the second half if that follows directly.
-_FIRST_HALF: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]?")
+_FIRST_HALF: Final = regex("[\ud800-\udbff][\udc00-\udfff]?")
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -12,10 +11,11 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.tools.tool import Tool
 
-_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME: Final = regex(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _MAX_NAME: Final = 32
 
 

@@ -7,12 +7,11 @@ the engine with all of its rights. They are loaded unless the configuration disa
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import attrs
 
@@ -20,6 +19,7 @@ from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
 from engine.core.value_base import Value
+from engine.plugins.find_packages import GROUP, has_packages
 from engine.plugins.guarded_call import SECONDS, call_guarded, exit_text
 from engine.plugins.plugin import MakePlugin, Plugin, PluginContext, check_plugin_name
 from engine.tools.hook_runner import name_of
@@ -27,10 +27,6 @@ from engine.tools.tool import Tool
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-GROUP: Final = "engine.plugins"
-_MOST_BYTES: Final = 1_000_000
-_METADATA: Final = (".dist-info", ".egg-info")
 
 PackageState = Literal["loaded", "disabled", "refused"]
 
@@ -88,28 +84,6 @@ def load_packages(
         else:
             loaded.append(_load(package, point, options, state, seconds))
     return loaded
-
-
-def has_packages() -> bool:
-    """Return whether a package may have such an entry point: without one, nothing of `importlib.metadata` is needed."""
-    return any(_mentions_group(path) for path in dict.fromkeys(sys.path))
-
-
-def _mentions_group(folder: str) -> bool:
-    try:
-        with os.scandir(folder or ".") as entries:
-            names = [entry.path for entry in entries if entry.name.endswith(_METADATA)]
-    except OSError:  # an archive, or no folder at all
-        return False
-    return any(f"[{GROUP}]".encode() in _head(f"{name}/entry_points.txt") for name in names)
-
-
-def _head(path: str) -> bytes:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123  # a str, a hundred times at each start
-            return file.read(_MOST_BYTES)
-    except OSError:
-        return b""
 
 
 def _entry_points() -> Iterator[EntryPoint]:

@@ -20,15 +20,13 @@ from engine.core.errors import ConfigError
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
-from engine.plugins.guarded_call import SECONDS, call_guarded
-from engine.plugins.plugin_packages import LoadedPackage
-from engine.plugins.plugin_tool import PluginTool, plugin_tool
 from engine.plugins.tool_files import ToolFile, ToolFolders
-from engine.plugins.tool_module import run_tool_file
 
 if TYPE_CHECKING:
     from engine.core.ids import SessionId
     from engine.plugins.isolated_file import IsolatedFile
+    from engine.plugins.plugin_packages import LoadedPackage
+    from engine.plugins.plugin_tool import PluginTool
     from engine.tools.tool import Tool
     from engine.tools.tool_source import SourceScope
 
@@ -83,7 +81,7 @@ class PluginTools:
         options: PluginOptions | None = None,
         packages: Sequence[LoadedPackage] = (),
         problems: Sequence[str] = (),
-        seconds: float = SECONDS,
+        seconds: float | None = None,
     ) -> None:
         """Prepare the plugins. It blocks: it reads the user's tool files, which count as they are now.
 
@@ -93,7 +91,7 @@ class PluginTools:
             options: what the user says about plugins.
             packages: the plugins that are packages, loaded.
             problems: what else the user should know at the first turn.
-            seconds: how long loading a file may take.
+            seconds: how long loading a file may take; None: as long as a package.
         """
         self._folders = folders
         self._options = options or PluginOptions()
@@ -226,9 +224,15 @@ async def _run_isolated(isolated: IsolatedFile) -> None:
         await isolated.run()
 
 
-def _run(file: ToolFile, override: tuple[str, ...], seconds: float) -> _LoadedFile:
+def _run(file: ToolFile, override: tuple[str, ...], seconds: float | None) -> _LoadedFile:
     """Load a file into the engine. It blocks."""
-    called = call_guarded(partial(run_tool_file, file.path, file.name, file.code), files=file.path, seconds=seconds)
+    # Imported here, as below: few users have plugins.
+    from engine.plugins.guarded_call import SECONDS, call_guarded
+    from engine.plugins.tool_module import run_tool_file
+
+    called = call_guarded(
+        partial(run_tool_file, file.path, file.name, file.code), files=file.path, seconds=seconds or SECONDS
+    )
     if called.value is None:
         return _LoadedFile(file=file, problems=(called.problem, *called.notes))
     tools, refused = _made(file.name, called.value, override)
@@ -239,6 +243,8 @@ def _made(
     plugin: str, tools: Sequence[Tool], override: Sequence[str]
 ) -> tuple[tuple[PluginTool, ...], tuple[str, ...]]:
     """Return the tools of a plugin that can be offered, and why others can't."""
+    from engine.plugins.plugin_tool import plugin_tool
+
     made: list[PluginTool] = []
     refused: list[str] = []
     for tool in tools:

@@ -6,7 +6,6 @@ program starts; a change while it runs needs approval, too, since the model may 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 import shlex
@@ -20,7 +19,6 @@ import attrs
 from engine.core.errors import ConfigError, EngineError
 from engine.core.value_base import Value
 from engine.permission.grants.state_file import StateFile
-from engine.plugins.plugin import check_plugin_name
 from engine.prompt.workspace import Workspace
 
 # Of the user's folder of the configuration, and of each project.
@@ -82,6 +80,8 @@ class FileApprovals(Value):
         lines = code.decode("utf-8", "replace").splitlines()
         if not before:
             return [f"+ {line}" for line in lines]
+        import difflib
+
         changes = list(difflib.unified_diff(before, lines, lineterm="", n=2))[2:]
         return changes or ["(only the ends of lines have changed)"]
 
@@ -201,6 +201,8 @@ def read_tool_file(path: str, origin: FileOrigin) -> ToolFile:
     """Return a file as it is now; what is wrong with it is its `problem`."""
     name = os.path.basename(path).removesuffix(_SUFFIX).replace("_", "-").lower()  # noqa: PTH119 - a str
     file = ToolFile(path=path, name=name, origin=origin)
+    from engine.plugins.plugin import check_plugin_name
+
     try:
         check_plugin_name(name)
         code = _read(path, origin)

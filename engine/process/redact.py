@@ -14,14 +14,15 @@ from typing import Final
 
 import attrs
 
+from engine.core.regex import regex
 from engine.process.secret_names import SecretVariables, is_place
 from engine.process.secret_values import SECRET_VALUES
 
-_PASSWORD: Final = re.compile(r"(?:PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD)\Z", re.IGNORECASE)
+_PASSWORD: Final = regex(r"(?:PASSWORD|PASSWD|PASSPHRASE|PASS|_PWD)\Z", re.IGNORECASE)
 # Shorter values may be words of any text, and no host has shorter keys. Passwords are shorter, but must mix letters and digits.
 _SHORTEST: Final = 16
 _SHORTEST_PASSWORD: Final = 8
-_MIXED: Final = re.compile(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
+_MIXED: Final = regex(r"(?=.*[^\W\d_])(?=.*\d)", re.DOTALL)
 
 
 def secrets_in(environment: Mapping[str, str], variables: SecretVariables | None = None) -> dict[bytes, bytes]:

@@ -23,6 +23,7 @@ from typing import Final
 
 import attrs
 
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.process.secret_values import SECRET_VALUES
 
@@ -89,7 +90,7 @@ _OTLP_HEADERS: Final = tuple(f"OTEL_EXPORTER_OTLP_{kind}HEADERS" for kind in (""
 # The first holds a registry's passwords. The second may be a database's URL, with a password in it.
 _OTHERS: Final = frozenset({"DOCKER_AUTH_CONFIG", "ENGINE_STORE", *_OTLP_HEADERS})
 
-_BETWEEN: Final = re.compile(r"[^A-Z0-9]+")
+_BETWEEN: Final = regex(r"[^A-Z0-9]+")
 # Shorter values occur in others by chance.
 _SHORTEST_COPY: Final = 16
 

@@ -9,12 +9,13 @@ from typing import Final
 
 import attrs
 
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
-_PLACEHOLDER: Final = re.compile(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
+_PLACEHOLDER: Final = regex(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")
 # Other agents expand these before the model sees the text. Here the model does it with its tools, under the rules.
-_OUTPUT: Final = re.compile(r"(?<!\S)!`[^`\n]+`")
-_FILE: Final = re.compile(r"(?<!\S)@(?:~|[\w.$-]+)?(?:/[\w.$/-]*\w|\.\w+|\$ARGUMENTS|(?<=\$)[1-9])")
+_OUTPUT: Final = regex(r"(?<!\S)!`[^`\n]+`")
+_FILE: Final = regex(r"(?<!\S)@(?:~|[\w.$-]+)?(?:/[\w.$/-]*\w|\.\w+|\$ARGUMENTS|(?<=\$)[1-9])")
 _RUN: Final = "Where it says !`command`, run that command first: its output belongs there."
 _READ: Final = "Where it says @path, read that file first."
 

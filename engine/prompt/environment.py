@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import stat
 import time
 from collections.abc import Iterator
 from typing import Final
 
 from engine.core.prompt_section import PromptSection
+from engine.core.regex import regex
 from engine.files.escaping import shown_path
 from engine.prompt.workspace import Workspace
 
@@ -18,8 +18,8 @@ from engine.prompt.workspace import Workspace
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _MAX_BYTES: Final = 4_096
 # Narrower than Git's own rule: the name comes from an untrusted repository and is shown to the model.
-_BRANCH: Final = re.compile(r"ref: refs/heads/([A-Za-z0-9][A-Za-z0-9._/+#=-]{0,99})")
-_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
+_BRANCH: Final = regex(r"ref: refs/heads/([A-Za-z0-9][A-Za-z0-9._/+#=-]{0,99})")
+_COMMIT: Final = regex(r"[0-9a-f]{40,64}")
 
 
 def environment_sections(workspace: Workspace, *, model: str, now: float) -> Iterator[PromptSection]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
+
+from engine.core.regex import regex
 
 if TYPE_CHECKING:
     from engine.files.front_matter import Document, YamlSource
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 MAX_COMPATIBILITY_CHARS: Final = 500
 _KNOWN: Final = frozenset({"name", "description", "license", "compatibility", "metadata", "allowed-tools"})
 # Separated by spaces; other programs also write commas. What is in parentheses may hold both.
-_TOOL: Final = re.compile(r"[^\s,()]+(?:\([^()]*\))?")
+_TOOL: Final = regex(r"[^\s,()]+(?:\([^()]*\))?")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

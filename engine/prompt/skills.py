@@ -7,7 +7,6 @@ not affect the others; one with a harmless mistake is used, with a warning. `ski
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from engine.core.prompt_section import PromptSection
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.files.escaping import inert
 from engine.files.real_path import is_within
@@ -42,7 +42,7 @@ _INTRO: Final = (
     "the task fits its description, before you begin."
 )
 # From the open format for skills. The name is also that of the folder.
-_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME: Final = regex(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class SkillError(Exception):

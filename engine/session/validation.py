@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -18,6 +17,7 @@ from engine.core.ids import SessionId
 from engine.core.messages import FilePart, ImagePart, MediaPart
 from engine.core.permission_types import Approver, Opinion, Rule
 from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, Store
+from engine.core.regex import regex
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import PROFILES
@@ -41,7 +41,7 @@ P = TypeVar("P")
 V = TypeVar("V")
 
 _SOURCE_MEMBERS = ("name", "run", "tools", "ready", "notices")
-_SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SESSION_ID = regex(r"[A-Za-z0-9_-]{1,64}")
 
 
 def require_port(name: str, value: P | None, default: Callable[[], P], *members: str) -> P:

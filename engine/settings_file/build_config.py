@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, TypeVar, cast
@@ -21,6 +20,7 @@ from engine.config.telemetry_config import TelemetryConfig
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
 from engine.core.permission_types import Rule
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.rules.rule_file import Permissions, read_permissions
 from engine.providers.hosts.host_config import host_named
@@ -50,8 +50,8 @@ from engine.settings_file.tables import (
 T = TypeVar("T", bound=attrs.AttrsInstance)
 V = TypeVar("V")
 
-_FIELD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
-_QUOTED: Final = re.compile(r"(?<!\w)'([^']*)'")
+_FIELD: Final = regex(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*")
+_QUOTED: Final = regex(r"(?<!\w)'([^']*)'")
 
 
 def build_config(merged: MergedConfig) -> Config:

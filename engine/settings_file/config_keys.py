@@ -16,6 +16,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Defaults, suggest_names
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.settings_file.tables import (
     AgentTable,
@@ -36,7 +37,7 @@ Key = tuple[str, ...]
 
 VERSION_KEY: Final = "version"
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_CONTROL: Final = regex(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ import attrs
 
 from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles
@@ -30,7 +30,7 @@ from engine.settings_file.project_config import IgnoredKey, has_more_than_rules,
 from engine.settings_file.variables import environment_document
 
 PROFILES: Final = "profiles"
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_NAME: Final = regex(r"[A-Za-z0-9_-]+")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

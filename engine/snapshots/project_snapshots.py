@@ -1,4 +1,7 @@
-"""`ProjectSnapshots`: snapshots by git where that is possible, else by copies of what tools change."""
+"""`ProjectSnapshots`: snapshots by git where that is possible, else by copies of what tools change.
+
+What takes and compares them is imported where it is used: most turns end before anything was changed.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,35 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar, Union, final
 
 import attrs
 import trio
 
 from engine.core.errors import SnapshotError
-from engine.core.snapshot_types import Attribution, Change, Put, SnapshotResult, TreeEntry
+from engine.core.snapshot_types import Attribution, Change, SnapshotResult, TreeEntry
 from engine.core.threads import to_thread
-from engine.snapshots import git_backend as git
-from engine.snapshots.change_log import ChangeLog, LoggedChange, busy_since, changes_of_others, paths_between
-from engine.snapshots.copy_backend import COPIES_NOTE, FileCopies
-from engine.snapshots.git_backend import GitSnapshot, ProjectTooLarge
-from engine.snapshots.repository import Repository, find_git
 from engine.snapshots.snapshot_dir import SnapshotDir, default_folder, is_git_folder, is_too_wide, project_root
-from engine.snapshots.turn_changes import changed_at, is_among, with_real_paths
+
+if TYPE_CHECKING:
+    from engine.core.snapshot_types import Put
+    from engine.snapshots.change_log import LoggedChange
+    from engine.snapshots.copy_backend import FileCopies
+    from engine.snapshots.git_backend import GitSnapshot
+    from engine.snapshots.repository import Repository
 
 _MAX_NAMED: Final = 5
 # After so many timeouts, no more snapshots of the project are attempted.
 _MAX_ATTEMPTS: Final = 3
+# Tidying up waits for the first snapshot, at most so long: the first request of a process must not wait for it.
+_TIDY_AFTER_SECONDS: Final = 5.0
 # Time limit for indexing a project in the background, after a turn could not wait for it.
 _READING_SECONDS: Final = 600.0
 
 _REMOVED: Final = "old ones are removed after a while"
 
 _Backend = Literal["git", "copies"]
-_Store = Repository | FileCopies
+_Store = Union["Repository", "FileCopies"]
 T = TypeVar("T")
 
 
@@ -51,7 +57,8 @@ class ProjectSnapshots:
     _attempts: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _unread: dict[str, SnapshotDir] = attrs.field(factory=dict[str, SnapshotDir], init=False)
     _read_requested: trio.Event | None = attrs.field(default=None, init=False)
-    _last: dict[str, GitSnapshot] = attrs.field(factory=dict[str, GitSnapshot], init=False)
+    _first_taken: trio.Event | None = attrs.field(default=None, init=False)
+    _last: dict[str, GitSnapshot] = attrs.field(factory=dict[str, "GitSnapshot"], init=False)
     _reported: set[tuple[str, str]] = attrs.field(factory=set[tuple[str, str]], init=False)
 
     @property
@@ -63,6 +70,11 @@ class ProjectSnapshots:
 
     async def take(self, cwd: str, *, owner: str, paths: Collection[str] = (), within: float) -> SnapshotResult:
         """Record the files of the project around *cwd*. See `engine.core.protocols.Snapshots`."""
+        from engine.snapshots.copy_backend import FileCopies
+        from engine.snapshots.git_backend import ProjectTooLarge
+
+        if self._first_taken is not None:
+            self._first_taken.set()
         place = SnapshotDir(self.folder, await to_thread(project_root, cwd))
         remarks: list[str] = []
         with trio.move_on_after(within):
@@ -97,6 +109,8 @@ class ProjectSnapshots:
         until: float | None = None,
     ) -> SnapshotResult:
         """Record the files, and whose calls have changed them. See `engine.core.protocols.Attributing`."""
+        from engine.snapshots.change_log import ChangeLog, LoggedChange
+
         now = time.time()
         result = await self.take(cwd, owner=owner, within=within)
         if result.tree is not None:
@@ -110,13 +124,19 @@ class ProjectSnapshots:
 
     async def note_beginning(self, cwd: str, *, owner: str, paths: Collection[str] | None) -> None:
         """Note what calls are about to change. See `engine.core.protocols.Attributing`."""
+        from engine.snapshots.change_log import LoggedChange
+
         await to_thread(self._note_beginning, cwd, LoggedChange.beginning(owner, paths))
 
     def _note_beginning(self, cwd: str, change: LoggedChange) -> None:
+        from engine.snapshots.change_log import ChangeLog
+
         ChangeLog(SnapshotDir(self.folder, project_root(cwd))).append(change)
 
     async def attribution(self, trees: Sequence[str], *, owner: str, began: float) -> Attribution:
         """Return who has changed what. See `engine.core.protocols.Attributing`."""
+        from engine.snapshots.change_log import ChangeLog, busy_since, changes_of_others, paths_between
+
         place = await to_thread(SnapshotDir.of_key, self.folder, _parse_name(trees[0])[1])
         logged = await to_thread(ChangeLog(place).since, 0)
         own = [change for change in logged if change.owner == owner and change.new and change.time >= began]
@@ -131,6 +151,8 @@ class ProjectSnapshots:
 
     async def about_to_change(self, cwd: str, paths: Sequence[str]) -> None:
         """Copy the files at *paths*, if the project has snapshots by copies. See `engine.core.protocols.Snapshots`."""
+        from engine.snapshots.copy_backend import FileCopies
+
         root = await to_thread(project_root, cwd)
         if self._backends.get(root) == "copies":
             await to_thread(FileCopies(SnapshotDir(self.folder, root)).about_to_change, tuple(paths))
@@ -178,14 +200,19 @@ class ProjectSnapshots:
 
     async def tend(self) -> None:
         """Remove old snapshots, once a day; then index the projects that were too slow for a turn, until cancelled. Always a checkpoint."""
+        self._first_taken, self._read_requested = trio.Event(), trio.Event()
+        with trio.move_on_after(_TIDY_AFTER_SECONDS):
+            await self._first_taken.wait()
+        from engine.snapshots import git_backend as git
+        from engine.snapshots.repository import find_git
         from engine.snapshots.retention import clean_up
 
         await clean_up(self.folder, await find_git())
         while True:
-            self._read_requested = trio.Event()
             await self._read_requested.wait()
+            self._read_requested = trio.Event()
             for place in tuple(self._unread.values()):
-                with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, ProjectTooLarge):
+                with trio.move_on_after(_READING_SECONDS), suppress(SnapshotError, git.ProjectTooLarge):
                     await git.prime(await self._repository(place))
                     # It is indexed now, so the next snapshot is quick: attempts count from zero again.
                     self._attempts.pop(place.root, None)
@@ -194,6 +221,8 @@ class ProjectSnapshots:
     # -- inside ---------------------------------------------------------------------------
 
     async def _choose_backend(self, place: SnapshotDir, remarks: list[str]) -> _Backend:
+        from engine.snapshots.repository import find_git
+
         if place.root not in self._backends:
             if await to_thread(is_too_wide, place.root):
                 self._use_copies(place, f"{place.root} is no project of its own", remarks)
@@ -206,6 +235,8 @@ class ProjectSnapshots:
         return self._backends[place.root]
 
     def _use_copies(self, place: SnapshotDir, why: str, remarks: list[str]) -> None:
+        from engine.snapshots.copy_backend import COPIES_NOTE
+
         self._backends[place.root] = "copies"
         remarks.extend(self._report_once(place, COPIES_NOTE.format(why=why)))
 
@@ -217,6 +248,8 @@ class ProjectSnapshots:
         return (os.fsencode(text).decode(errors="replace"),)
 
     async def _take_with_git(self, place: SnapshotDir, owner: str, remarks: list[str]) -> SnapshotResult:
+        from engine.snapshots import git_backend as git
+
         shot = await git.take(await self._repository(place), owner, self._last.get(place.root))
         self._last[place.root] = shot
         self._attempts.pop(place.root, None)
@@ -228,26 +261,38 @@ class ProjectSnapshots:
         return SnapshotResult(f"git-{place.key}-{shot.tree}", tuple(remarks))
 
     async def _repository(self, place: SnapshotDir) -> Repository:
+        from engine.snapshots.repository import Repository
+
         return Repository(place, await self._program(), self._left_out)
 
     async def _program(self) -> str:
+        from engine.snapshots.repository import find_git
+
         program = await find_git()
         if program is None:
             raise SnapshotError("there is no git on the PATH any more")
         return program
 
     async def _store(self, tree: str) -> tuple[_Store, str]:
+        from engine.snapshots.copy_backend import FileCopies
+
         kind, key, name = _parse_name(tree)
         place = await to_thread(SnapshotDir.of_key, self.folder, key)
         return (FileCopies(place) if kind == "copies" else await self._repository(place)), name
 
     async def _batches_of(self, store: _Store, entries: Collection[TreeEntry]) -> list[list[str]]:
+        from engine.snapshots import git_backend as git
+        from engine.snapshots.repository import Repository
+
         ids = sorted({entry.id for entry in entries if not entry.is_left_out})
         if isinstance(store, Repository):
             return await git.batches_of(store, ids)
         return [[object_id] for object_id in ids]
 
     async def _compare(self, store: _Store, old: str, new: str) -> tuple[Change, ...]:
+        from engine.snapshots import git_backend as git
+        from engine.snapshots.copy_backend import FileCopies
+
         before, after = _parse_name(old)[2], _parse_name(new)[2]
         if isinstance(store, FileCopies):
             return await to_thread(store.diff, before, after)
@@ -265,6 +310,9 @@ class ProjectSnapshots:
         return frozenset(paths)
 
     async def _read(self, store: _Store, ids: Sequence[str]) -> dict[str, bytes]:
+        from engine.snapshots import git_backend as git
+        from engine.snapshots.copy_backend import FileCopies
+
         if isinstance(store, FileCopies):
             return await to_thread(store.read, tuple(ids))
         return await git.read(store, ids)
@@ -272,6 +320,8 @@ class ProjectSnapshots:
 
 def _changed_until(until: float, changes: Collection[Change], reported: Sequence[str] | None) -> tuple[str, ...]:
     """Return the paths that were changed until a time; of those *reported*, if all are. It blocks."""
+    from engine.snapshots.turn_changes import changed_at, is_among, with_real_paths
+
     # A removed file has no time of its removal; putting it back does no harm.
     paths = (change.path for change in changes if change.after is None or changed_at(change.path) <= until)
     names = None if reported is None else with_real_paths(reported)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -26,6 +25,7 @@ import attrs
 import trio
 
 from engine.core.errors import SnapshotError
+from engine.core.regex import regex
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
 from engine.process.run_tree import run_tree
@@ -40,10 +40,10 @@ _LOCK_POLL_SECONDS: Final = 0.02
 _GRACE: Final = 0.2
 _MAX_ERROR_BYTES: Final = 400
 _CHECKSUM_BYTES: Final = 20
-_VERSION: Final = re.compile(r"(\d+)\.(\d+)")
+_VERSION: Final = regex(r"(\d+)\.(\d+)")
 # Older versions write a pack of its own for each file.
 _PACKS_SINCE: Final = (2, 38)
-_UNSAFE_IN_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
+_UNSAFE_IN_NAME: Final = regex(r"[^A-Za-z0-9_-]")
 
 # Contents are stored byte for byte, nothing of the user's is run, and git never starts a clean-up by itself. No fsync: a
 # snapshot that a power cut destroys costs an undo, while a sync after each step would cost every turn.

@@ -7,7 +7,6 @@ batched. (`fold` defines what a session *is*; this is an index.)
 from __future__ import annotations
 
 import math
-import re
 from typing import Final, Literal
 
 import attrs
@@ -15,6 +14,7 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import SessionId
 from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 TITLE_CHARS: Final = 100
@@ -51,9 +51,9 @@ PROJECTED_TYPES: Final[tuple[type[ev.Durable], ...]] = (
 # A clock may be arbitrarily wrong, but a slot must fit into a database integer.
 _MOST_SLOTS: Final = 1 << 40
 
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\s]+")
+_CONTROL: Final = regex(r"[\x00-\x1f\x7f-\x9f\s]+")
 # As `engine.cli.task` joins them with the words of a task.
-_ADDED: Final = re.compile(r'\n\n<(?:file path="|stdin>\n)')
+_ADDED: Final = regex(r'\n\n<(?:file path="|stdin>\n)')
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -11,7 +11,7 @@ import trio
 from engine.core.errors import ConnectionBroken, ProviderProtocolError
 from engine.core.llm_types import ModelInfo, ModelRequest, StreamEvent
 from engine.core.protocols import NoTrace
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.wire_format import HttpReply
 from engine.testing.script import Answer, Break, Fail, HttpFailure, Pause, ScriptItem
 

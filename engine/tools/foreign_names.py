@@ -6,15 +6,16 @@ cleaned, shortened, or could be that of another pair of server and tool ends in 
 
 from __future__ import annotations
 
-import re
 from hashlib import sha256
 from typing import Final
 
+from engine.core.regex import regex
+
 # What every host accepts.
 NAME_LIMIT: Final = 64
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_-]")
-_UNSAFE_RIGHT: Final = re.compile(r"[^A-Za-z0-9._/-]")
-_HASHED: Final = re.compile(r"_[0-9a-f]{8}\Z")
+_UNSAFE: Final = regex(r"[^A-Za-z0-9_-]")
+_UNSAFE_RIGHT: Final = regex(r"[^A-Za-z0-9._/-]")
+_HASHED: Final = regex(r"_[0-9a-f]{8}\Z")
 _MAX_RIGHT_CHARS: Final = 100
 
 

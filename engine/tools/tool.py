@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import re
 import types
 import typing
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,12 +18,13 @@ from engine.tools.call_values import GRACE, Need, ToolOutput
 
 if TYPE_CHECKING:
     from engine.core.arguments import Parsed
+from engine.core.regex import regex
 from engine.tools.tool_context import ToolContext
 
 # The names that all hosts accept.
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
+_NAME = regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 # No wildcards: rules contain them. No colon: it separates `:read`.
-_RIGHT = re.compile(r"[^\s:*?\[\]]{1,128}")
+_RIGHT = regex(r"[^\s:*?\[\]]{1,128}")
 
 
 # Which part of a too long result is kept: its beginning, its end, or both.

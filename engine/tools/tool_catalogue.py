@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import heapq
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar, cast
 
 import attrs
 
+from engine.core.regex import regex
+
 # The usual constants of BM25.
 _SATURATION: Final = 1.2
 _LENGTH: Final = 0.75
-_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_WORD: Final = regex(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 _NAME_WEIGHT: Final = 3
 _MAX_QUERY_WORDS: Final = 32
 _MAX_WORDS: Final = 2_000

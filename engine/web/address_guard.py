@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from engine.core.errors import ConfigError, ToolError
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address
@@ -27,9 +28,9 @@ MAX_URL_CHARS: Final = 8_192
 # Browsers allow about 20; pages that are worth reading need one or two.
 MAX_REDIRECTS: Final = 5
 # With underscores, which DNS allows and real hosts have.
-_NAME: Final = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+_NAME: Final = regex(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 # A host whose last label is a number is an IPv4 address to every client, or an error: never a name.
-_ENDS_IN_NUMBER: Final = re.compile(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
+_ENDS_IN_NUMBER: Final = regex(r"(.*\.)?([0-9]+|0x[0-9a-f]*)")
 _PORTS: Final = {"http": 80, "https": 443}
 
 # From IANA's registries of special-purpose addresses. Not the standard library's `is_global`: its tables change with

@@ -17,6 +17,7 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError, StoreError
+from engine.core.regex import regex
 from engine.settings_file.config_sources import ConfigSources, LoadedConfig, load_sources
 from engine.settings_file.project_config import report_ignored
 from engine.settings_file.variables import unknown_variables
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 # The list of plugins, in the folder of the user's state.
 PLUGINS_FILE: Final = "plugins.json"
 # `-c` is also `--continue`: it is `--set` where a key and a value follow, as in `-c defaults.agent=plan`.
-_SETTING: Final = re.compile(r"[a-z_]+(\.[^\s=]+)+=.*", re.DOTALL)
+_SETTING: Final = regex(r"[a-z_]+(\.[^\s=]+)+=.*", re.DOTALL)
 
 
 def config_sources(args: argparse.Namespace) -> ConfigSources:

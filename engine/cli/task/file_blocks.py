@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_BLOCK: Final = re.compile(r'\n\n<file path="[^"\n]*">\n.*?\n</file>(?=\n\n<file path="|\Z)', re.DOTALL)
+from engine.core.regex import regex
+
+_BLOCK: Final = regex(r'\n\n<file path="[^"\n]*">\n.*?\n</file>(?=\n\n<file path="|\Z)', re.DOTALL)
 
 
 def file_block(name: str, body: str) -> str:

@@ -15,16 +15,16 @@ from engine.cli.task.file_blocks import file_block
 from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
+from engine.core.regex import regex
 from engine.core.value_base import Value
-from engine.permission.paths.secret_search import names_secret_file
 from engine.session.attachments import LARGEST, attachment, media_type_of
 
 # A longer text is shown by its head and its tail: the model can read the rest with its tools.
 MAX_TEXT_BYTES: Final = 256 * 1024
 _MAX_ENTRIES: Final = 500
 _CHUNK: Final = 65_536
-_MENTION: Final = re.compile(r'(?<![\w\\@])@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"@]+))(?P<after>:\d+(?:-\d+)?)?')
-_LINES: Final = re.compile(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
+_MENTION: Final = regex(r'(?<![\w\\@])@(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"@]+))(?P<after>:\d+(?:-\d+)?)?')
+_LINES: Final = regex(r"(?P<path>.+):(?P<first>\d+)(?:-(?P<last>\d+))?")
 _PUNCTUATION: Final = ".,;:!?)]}'\""
 
 
@@ -107,6 +107,9 @@ def _split_lines(name: str) -> tuple[str, int, int | None]:
 
 def is_secret(name: str) -> bool:
     """Return whether a name looks like that of a file with keys or passwords."""
+    # Imported here: it knows what programs do with files, and few tasks name any.
+    from engine.permission.paths.secret_search import names_secret_file
+
     return names_secret_file(_split_lines(name)[0])
 
 

@@ -1,15 +1,20 @@
-"""The model's text among the lines of a turn: as Markdown on a terminal, as it is elsewhere."""
+"""The model's text among the lines of a turn: as Markdown on a terminal, as it is elsewhere.
+
+Markdown and the tables of widths are imported at the first text: by then the request is out.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from engine.cli.terminal.terminal_text import escape_control_chars
-from engine.cli.text.markdown_view import MarkdownView
-from engine.cli.text.styled_text import PALETTE, PLAIN, Line, Span, clip_line, paint
+
+if TYPE_CHECKING:
+    from engine.cli.text.markdown_view import MarkdownView
+    from engine.cli.text.styled_text import Line
 
 # A preview costs as much as its line is long, and deltas come in hundreds a second.
 _PREVIEW_SECONDS: Final = 0.1
@@ -40,6 +45,8 @@ class AnswerView:
         if not self.is_markdown:
             return self._raw(escape_control_chars(text))
         if self._view is None:
+            from engine.cli.text.markdown_view import MarkdownView
+
             self._view = MarkdownView(self._columns, keeps_marks=not self.is_styled)
         return self._lines(self._view.feed(text))
 
@@ -75,9 +82,13 @@ class AnswerView:
         return self._preview
 
     def _paint(self, line: Line) -> str:
+        from engine.cli.text.styled_text import PALETTE, PLAIN, paint
+
         return paint(line, PALETTE if self.is_styled else PLAIN)
 
     def _one_row(self, line: Line) -> str:
+        from engine.cli.text.styled_text import Span, clip_line
+
         # A tab takes up to eight columns.
         row = tuple(Span(span.text.replace("\t", "    "), span.style) for span in line)
         return self.margin + self._paint(clip_line(row, self._columns))

@@ -10,16 +10,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, assert_never, cast
+from typing import TYPE_CHECKING, Final, assert_never, cast
 
 import attrs
 
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Colour, Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
-from engine.cli.text.diff_view import diff_lines
-from engine.cli.text.styled_text import PALETTE, PLAIN, paint
-from engine.cli.text.styled_text import Theme as StyleCodes
 from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId, RequestId
@@ -27,6 +24,9 @@ from engine.core.messages import Settlement, TextPart
 from engine.core.value_base import Value
 from engine.journal.state import Resync
 from engine.tools.tool_text import main_argument
+
+if TYPE_CHECKING:
+    from engine.cli.text.styled_text import Theme as StyleCodes
 
 _MIN_WIDTH: Final = 20
 # Of the diff of a call.
@@ -78,7 +78,7 @@ class Renderer:
         plain: a line reports that a call is running; otherwise `status` does.
         shows_text: the model's text is among the lines.
         palette: paints the symbols of calls.
-        theme: how the diffs of calls look, if there are colours.
+        theme: how the diffs of calls look, if there are colours; None: in the usual ones.
         surroundings: what the words about a failure need besides its facts.
     """
 
@@ -88,7 +88,7 @@ class Renderer:
     plain: bool = True
     shows_text: bool = True
     palette: Palette = Palette()
-    theme: StyleCodes = attrs.field(factory=lambda: PALETTE)
+    theme: StyleCodes | None = None
     surroundings: Surroundings = Surroundings()
     _calls: dict[CallId, _Call] = attrs.field(factory=dict[CallId, _Call], init=False)
     # The user was asked about them, and has seen what they do.
@@ -279,8 +279,15 @@ class Renderer:
         # A sub-agent's changes are its own affair.
         if event.call_id in self._asked or len(event.path) > 1 or event.settlement.failed:
             return ""
-        codes = self.theme if self.palette.is_on else PLAIN
-        lines = diff_lines(_fact(event.settlement, "diff"), _DIFF_LINES)
+        diff = _fact(event.settlement, "diff")
+        if not diff:
+            return ""
+        # Imported here: the first request need not wait for it.
+        from engine.cli.text.diff_view import diff_lines
+        from engine.cli.text.styled_text import PALETTE, PLAIN, paint
+
+        codes = (self.theme or PALETTE) if self.palette.is_on else PLAIN
+        lines = diff_lines(diff, _DIFF_LINES)
         # Below the line of the call, which says whose it is.
         margin = " " * len(self.margins.call)
         return "".join(f"{margin}  {paint(line, codes)}".rstrip() + "\n" for line in lines)

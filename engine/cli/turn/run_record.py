@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 
 import attrs
 
-from engine.cli.problems.facts import FailureFacts
-from engine.cli.problems.problem import ProblemText, problem_of, problem_of_result
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.exit_codes import ADVICE
 from engine.cli.turn.record_types import (
@@ -33,6 +31,7 @@ from engine.core.messages import Settlement, Usage
 from engine.journal.state import Resync
 
 if TYPE_CHECKING:
+    from engine.cli.problems.problem import ProblemText
     from engine.cli.task.task_input import TaskInput
     from engine.session.undo import FileDiff
 
@@ -95,7 +94,13 @@ class RunRecord:
 
     def problem(self, result: ev.TurnResult) -> ProblemText | None:
         """Return what the user reads about the end of the turn; None: it completed and is saved, or was cancelled."""
-        if result.stop_reason == "completed" and self.is_unsaved(result):
+        if result.stop_reason == "aborted" or (result.stop_reason == "completed" and not self.is_unsaved(result)):
+            return None
+        # Imported here: the table of situations is for what went wrong.
+        from engine.cli.problems.facts import FailureFacts
+        from engine.cli.problems.problem import problem_of, problem_of_result
+
+        if result.stop_reason == "completed":
             return problem_of(FailureFacts(code=self._unsaved, info=_NO_FACTS), self._surroundings)
         return problem_of_result(result, self._surroundings)
 
@@ -180,6 +185,8 @@ def failure_record(lines: Sequence[str], exit_code: int, known: tuple[str, Probl
     """
     first = next((number for number, line in enumerate(lines) if line.startswith(ADVICE)), len(lines))
     advice = tuple(line.removeprefix(ADVICE) for line in lines[first : first + 1])
+    from engine.cli.problems.problem import ProblemText
+
     code, problem = known or ("usage", ProblemText("\n".join(lines[:first]), advice))
     return RunResult(exit_code=exit_code, detail=problem.what, error=_problem(code, problem, None))
 

@@ -22,6 +22,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.permission_types import UNKNOWN
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex
 from engine.permission.rules.wildcard import Wildcard
@@ -35,10 +36,10 @@ _EVERY: Final = frozenset({"*", "**", "**/*", "**/**", ""})
 _HOMES: Final = ("~", "$HOME")
 _FOLDERS: Final = "**"
 # A class (or a bracket that begins none), an escaped character, a character.
-_PIECE: Final = re.compile(r"\[[!^]?+.[^\]]*\]|\\?.", re.DOTALL)
-_CLASS_WITH_SLASH: Final = re.compile(r"(?:\\.|[^\[\\]|\[[!^]?+[^/][^\]/]*\])*+\[[^\]]*/", re.DOTALL)
+_PIECE: Final = regex(r"\[[!^]?+.[^\]]*\]|\\?.", re.DOTALL)
+_CLASS_WITH_SLASH: Final = regex(r"(?:\\.|[^\[\\]|\[[!^]?+[^/][^\]/]*\])*+\[[^\]]*/", re.DOTALL)
 # What a resolved path does not contain.
-_UNRESOLVED: Final = re.compile(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|./\Z|\A\Z", re.DOTALL)
+_UNRESOLVED: Final = regex(rf"{UNKNOWN}|//|(?:^|/)\.\.(?:/|\Z)|/\.(?:/|\Z)|^\./|./\Z|\A\Z", re.DOTALL)
 
 # What a pattern applies to: every path, a name at any depth, or an absolute path.
 Reach = Literal["every", "name", "path"]

@@ -29,6 +29,7 @@ from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import ACTIONS, Rule
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 TABLE: Final = ("permissions",)
 _KEYS: Final = ("rules", "profile", "ask_after")
-_PARTS: Final = re.compile(r"\s*(\S+)\s+(\S+)\s+(\S.*?)\s*", re.DOTALL)
+_PARTS: Final = regex(r"\s*(\S+)\s+(\S+)\s+(\S.*?)\s*", re.DOTALL)
 _FOREIGN: Final = "mcp:github/*"
 _FORM: Final = "a rule is written 'ACTION PERMISSION PATTERN', for example 'allow bash git status'"
 

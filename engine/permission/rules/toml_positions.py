@@ -9,10 +9,12 @@ from typing import Final, cast
 
 import attrs
 
+from engine.core.regex import regex
+
 # The keys and the indices that lead to a value.
 TomlPath = tuple[str | int, ...]
 
-_TOKEN: Final = re.compile(
+_TOKEN: Final = regex(
     r'''(?P<text>"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*')'''
     r"|(?P<space>[^\S\n]+|\#[^\n]*)"
     r"|(?P<mark>[\n\[\]{}=,.])"

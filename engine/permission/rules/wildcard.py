@@ -24,6 +24,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.permission_types import UNKNOWN
+from engine.core.regex import regex
 
 # Commands may be long; a grant of one is a pattern.
 MAX_PATTERN_CHARS: Final = 100_000
@@ -32,7 +33,7 @@ MAX_STARS: Final = 100
 
 _STAR: Final = "*"
 _ANY: Final = "?"
-_ELEMENT: Final = re.compile(r"\[[*?]\]|.", re.DOTALL)
+_ELEMENT: Final = regex(r"\[[*?]\]|.", re.DOTALL)
 # Stands for "any one character" where a pattern is treated as a text; no file name and no command contains it.
 _ONE: Final = "\ufdd0"
 

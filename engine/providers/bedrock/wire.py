@@ -11,7 +11,7 @@ from engine.core.llm_types import ModelRequest
 from engine.providers.bedrock.decode import BedrockReader
 from engine.providers.bedrock.encode import encoder
 from engine.providers.bedrock.eventstream import EventStreamFraming
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat, bare_model_name

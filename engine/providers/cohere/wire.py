@@ -8,7 +8,7 @@ import attrs
 
 from engine.providers.cohere.decode import CohereReader
 from engine.providers.cohere.encode import encoder
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.decoding import decoder_for
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from engine.core.regex import regex
 from engine.providers.failures.retry_after import (
     delay_in_text,
     limit_reset_time,
@@ -52,10 +53,10 @@ _REQUEST_ID_HEADERS = ("request-id", "x-request-id", "x-amzn-requestid", "apim-r
 _WRAPPERS = frozenset({"error", "response.failed", "response.error", "failed", "object", "exception"})
 
 # No pattern may look beyond the next tag, or a page of unclosed tags would take quadratic time.
-_TITLE = re.compile(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
-_TITLE_END = re.compile(r"</(?:title|h1)>", re.IGNORECASE)
-_TAG = re.compile(r"<[^<>]*>")
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_TITLE = regex(r"<(?:title|h1)\b[^<>]*>", re.IGNORECASE)
+_TITLE_END = regex(r"</(?:title|h1)>", re.IGNORECASE)
+_TAG = regex(r"<[^<>]*>")
+_CONTROL = regex(r"[\x00-\x08\x0e-\x1f]")
 
 
 @attrs.define
@@ -84,7 +85,7 @@ class _ErrorFacts:
         return truncate_words(combined, _LONGEST_MESSAGE)
 
 
-def http_failure(host: str, reply: HttpReply, now: float) -> ProviderError:
+def failure_of_reply(host: str, reply: HttpReply, now: float) -> ProviderError:
     """Return the error for *reply* of *host*; *now* is the time since the epoch."""
     from engine.providers.failures.classify import ErrorReport, classify
 

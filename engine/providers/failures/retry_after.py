@@ -12,16 +12,18 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from email.utils import parsedate_to_datetime
 
+from engine.core.regex import regex
+
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _AMOUNT = r"(\d+(?:\.\d+)?)\s*(milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d)(?![a-z])"
-_DURATION = re.compile(rf"(?:{_AMOUNT}[\s,]*(?:and\s+)?)+", re.IGNORECASE)
-_ONE = re.compile(_AMOUNT, re.IGNORECASE)
-_WAIT_REQUEST = re.compile(
+_DURATION = regex(rf"(?:{_AMOUNT}[\s,]*(?:and\s+)?)+", re.IGNORECASE)
+_ONE = regex(_AMOUNT, re.IGNORECASE)
+_WAIT_REQUEST = regex(
     r"(?:(?:try again|retry|resets?|reset) (?:in|after)|please wait) (?:about |approximately )?(?=\d)", re.IGNORECASE
 )
-_DATED = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
+_DATED = regex(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?![\d.]*(?:Z|[+-]\d))")
 
-_RESET_MOMENT = re.compile(
+_RESET_MOMENT = regex(
     r"(?:resets?[_ ]?at|lifted at|try again (?:at|after)|available (?:again )?at|retry at)\W{0,4}"
     r"(\d{4}-\d\d-\d\d[ T]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z| ?UTC|[+-]\d\d:?\d\d)|\d{10,13}(?:\.\d+)?)(?!\d)",
     re.IGNORECASE,

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import attrs
 
 from engine.core.llm_types import ModelRequest
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.gemini.decode import GeminiReader
 from engine.providers.gemini.encode import encoder
 from engine.providers.gemini.framing import JsonFraming

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
+from engine.core.regex import regex
 from engine.providers.hosts.host import Host
 
 # Prefixes of the wire formats' own paths, which a base URL must not repeat.
@@ -22,10 +23,10 @@ _VERSIONS: Mapping[WireName, tuple[str, ...]] = {
     "cohere": ("/v2", "/v1"),
 }
 _REQUEST_PATHS = ("/chat/completions", "/responses", "/messages", "/chat")
-_PLACEHOLDER = re.compile(r"\{([^{}]+)\}")
+_PLACEHOLDER = regex(r"\{([^{}]+)\}")
 _MODEL = "{model}"
-_PATH_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
-_HOST_PART = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
+_PATH_PART = regex(r"[A-Za-z0-9][A-Za-z0-9._:-]*")
+_HOST_PART = regex(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 # Servers listen on these; clients connect to loopback.
 _WILDCARD_ADDRESSES = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104  # replaced, never bound
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
@@ -12,12 +11,13 @@ from typing import Any, Protocol, final
 import httpx
 
 from engine.core.errors import ConfigError, ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
+from engine.core.regex import regex
 from engine.providers.http.chunk_buffer import ChunkMerger
 from engine.providers.http.endpoint import Endpoint
 
 # A tool may run for long between two steps; the host may close sooner.
 _KEEPALIVE = 300.0
-_PASSWORD = re.compile(r"://[^/@\s]*@")
+_PASSWORD = regex(r"://[^/@\s]*@")
 
 
 def new_client(endpoint: Endpoint, connect_timeout: float) -> httpx.AsyncClient:
@@ -96,13 +96,15 @@ def _reason_of(error: BaseException) -> str:
 
 @final
 class ConnectionGuard:
-    """Closes the socket that a request opens.
+    """Closes the socket that a request opens, and reports that the request is out.
 
     httpcore leaves it open, for the garbage collector, if it is cancelled during a TLS handshake.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_sent: Callable[[], object]) -> None:
+        """*on_sent* is called while the model thinks: when a request is sent, and nothing has come yet."""
         self._opened: _NetworkStream | None = None
+        self._on_sent = on_sent
 
     async def on_trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Handle a trace event of httpcore. Not a checkpoint; async because httpcore requires it."""
@@ -110,6 +112,8 @@ class ConnectionGuard:
             stream: _NetworkStream = info["return_value"]
             self._opened = self._opened or stream
             _merge_chunks(stream)
+        elif event.endswith("send_request_body.complete"):
+            self._on_sent()
 
     async def aclose(self) -> None:
         """Close the socket, if there is one. Idempotent."""

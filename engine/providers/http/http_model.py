@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from typing import Any, final
@@ -198,7 +199,7 @@ class HttpModel:
 
         A checkpoint.
         """
-        connecting = ConnectionGuard()
+        connecting = ConnectionGuard(self._prepare_decoder)
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
         target: httpx.URL | None = None
         redirects = 0
@@ -254,6 +255,11 @@ class HttpModel:
         if self._client is None:
             self._client = new_client(self._endpoint, self._connect_timeout)
         return self._client
+
+    def _prepare_decoder(self) -> None:
+        """Load what reads the answer. Not a checkpoint."""
+        with suppress(ImportError):  # reported where it is needed
+            self._wire.decoder(self._wire.accept)
 
     def _decoder(self, response: httpx.Response, request: ModelRequest) -> WireDecoder | None:
         """Return a decoder for the response; None if it is an error or has an unknown type."""

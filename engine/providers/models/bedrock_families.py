@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from engine.config.host_values import WireName
-from engine.providers.models.family import LOW_TO_HIGH, Family, anchored
+from engine.providers.models.family import LOW_TO_HIGH, Family
 from engine.providers.models.maker_families import UNFORCED_CLAUDE
+from engine.providers.models.name_patterns import anchored
 from engine.providers.wire.quirks import MediaKind
 
 _BEDROCK: frozenset[WireName] = frozenset({"bedrock"})

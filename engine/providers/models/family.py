@@ -6,9 +6,7 @@ after it, so a pattern is searched for anywhere in the name, but only where a na
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 import attrs
@@ -16,6 +14,7 @@ import attrs
 from engine.config.host_values import WireName
 from engine.core.value_base import Value
 from engine.providers.hosts.host import Host
+from engine.providers.models.name_patterns import matches_name
 
 CHAT: frozenset[WireName] = frozenset({"openai_chat"})
 RESPONSES: frozenset[WireName] = frozenset({"openai_responses"})
@@ -51,16 +50,5 @@ class Family(Value):
             (not self.wires or host.wire in self.wires)
             and (not self.hosts or host.kind in self.hosts)
             and host.kind not in self.excluded_hosts
-            and _compiled(self.pattern).search(model.lower()) is not None
+            and matches_name(self.pattern, model.lower())
         )
-
-
-def anchored(pattern: str) -> str:
-    """Return *pattern*, restricted to where a model's name may begin."""
-    return rf"(?<![a-z0-9])(?:{pattern})"
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile *pattern* on first use: one host needs few."""
-    return re.compile(pattern)

@@ -6,12 +6,10 @@ ones of their family, and both are called unknown; the configuration overrides a
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
 import attrs
 
 from engine.core.value_base import Value
+from engine.providers.models.name_patterns import anchored, matches_name
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -104,10 +102,4 @@ _ROWS: tuple[tuple[str, ModelLimits], ...] = (
 def limits_of(model: str) -> ModelLimits:
     """Return the limits of the family of *model*, a name without its host; cautious ones if it has none."""
     name = model.lower()
-    return next((limits for pattern, limits in _ROWS if _compiled(pattern).search(name)), UNKNOWN)
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Compile *pattern* on first use: a lookup needs few."""
-    return re.compile(rf"(?<![a-z0-9])(?:{pattern})")
+    return next((limits for pattern, limits in _ROWS if matches_name(anchored(pattern), name)), UNKNOWN)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from engine.config.host_values import WireName
-from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, RESPONSES, Family, anchored
+from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, RESPONSES, Family
+from engine.providers.models.name_patterns import anchored
 from engine.providers.wire.quirks import MediaKind
 
 _CLAUDE: frozenset[WireName] = frozenset({"anthropic", "vertex_anthropic", "bedrock"})

@@ -17,6 +17,7 @@ from typing import Any, cast
 import attrs
 
 from engine.core.llm_types import LongPrices
+from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # Comparisons of a model's name, by the sign before the operand.
@@ -28,7 +29,7 @@ _COMPARISONS: Mapping[str, Callable[[str, str], bool]] = {
     "/": lambda name, word: _may_match(name, word) and re.search(word, name) is not None,
 }
 # Patterns with a literal prefix.
-_BEGINNING = re.compile(r"\^([a-z0-9-]+)(?![a-z0-9\-?*{])[^|]*$")
+_BEGINNING = regex(r"\^([a-z0-9-]+)(?![a-z0-9\-?*{])[^|]*$")
 
 
 def _may_match(name: str, pattern: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, TRANSLATING, Family, anchored
+from engine.providers.models.family import CHAT, LOW_TO_HIGH, OPENAI, TRANSLATING, Family
 from engine.providers.models.maker_families import UNFORCED_CLAUDE
+from engine.providers.models.name_patterns import anchored
 from engine.providers.wire.quirks import MediaKind
 
 # Later families override earlier ones.

@@ -11,19 +11,20 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.config.host_values import WireName
+from engine.core.regex import regex
 from engine.providers.hosts.host import Host
 
 _BEGIN: Final = r"(?<![a-z0-9])"
 _END: Final = r"(?![a-z])"
 # Models for something else than a conversation with tools.
-_OTHER_WORK: Final = re.compile(
+_OTHER_WORK: Final = regex(
     rf"{_BEGIN}(?:image|images|imagen|banana|dall-e|sora|veo|lyria|canvas|reel|stable|titan|sonic|audio|realtime|live|tts"
     rf"|speech|voice|whisper|asr|transcri\w*|embed\w*|rerank\w*|moderation|guard|safeguard|ocr|robotics|computer-use"
     rf"|search|deep-research|omni|babbage|davinci|curie|instruct-beta|aqa){_END}"
     r"|gpt-3|^text-|^ft:|[.:]ft[-:]|-$|^ada$|^claude-(?:v?1|2|instant)(?!\d)"
 )
 # Models that OpenAI serves at Responses only.
-_RESPONSES_ONLY: Final = re.compile(rf"{_BEGIN}(?:o\d|gpt-[\d.]+)-pro{_END}|codex|deep-research|computer-use")
+_RESPONSES_ONLY: Final = regex(rf"{_BEGIN}(?:o\d|gpt-[\d.]+)-pro{_END}|codex|deep-research|computer-use")
 _OPENAI_CHAT_HOSTS: Final = frozenset({"openai-chat", "azure-chat"})
 # Formats that only one maker's models use, regardless of what else its cloud bills.
 _OF_WIRE: Final[Mapping[WireName, re.Pattern[str]]] = {

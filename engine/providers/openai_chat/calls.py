@@ -14,19 +14,19 @@ response leaves incomplete calls open.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 import attrs
 
 from engine.core.llm_types import StreamEvent, ToolCallChunk, ToolCallDone, ToolCallStarted
+from engine.core.regex import regex
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, is_object, loads, text
 
 # Some hosts start with `{}` before the arguments.
 _SHORTEST: Final = 3
-_IN_STRING: Final = re.compile(r'[\\"]')
-_OUTSIDE: Final = re.compile(r'["{}\[\]]')
+_IN_STRING: Final = regex(r'[\\"]')
+_OUTSIDE: Final = regex(r'["{}\[\]]')
 
 
 @attrs.define(eq=False, repr=False)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 import attrs
 
-from engine.core.llm_types import ModelRequest
-from engine.providers.failures.error_body import http_failure
-from engine.providers.openai_chat.decode import DoneParser, OpenAIChatReader
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.openai_chat.encode import affinity_headers, encoder
-from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder, decoder_for
 from engine.providers.wire.quirks import Quirks
 from engine.providers.wire.wire_format import WireFormat
+
+if TYPE_CHECKING:
+    from engine.core.llm_types import ModelRequest
+    from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder
 
 
 def wire(quirks: Quirks) -> WireFormat:
@@ -32,6 +34,10 @@ def wire(quirks: Quirks) -> WireFormat:
 def _decoder(
     quirks: Quirks, content_type: str, _: ModelRequest | None = None
 ) -> StreamDecoder | DocumentDecoder | None:
+    # Imported here: the request goes out first.
+    from engine.providers.openai_chat.decode import DoneParser, OpenAIChatReader
+    from engine.providers.wire.decoding import DocumentDecoder, StreamDecoder, decoder_for
+
     reader = OpenAIChatReader(quirks)
     if content_type == "application/json":
         return DocumentDecoder(reader)

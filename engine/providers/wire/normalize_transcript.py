@@ -18,7 +18,6 @@ pause.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import assert_never
 
@@ -44,6 +43,7 @@ from engine.core.messages import (
     UserMessage,
     UserPart,
 )
+from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.providers.wire.quirks import MediaKind, Quirks
 from engine.providers.wire.untrusted_json import Json, is_object, loads, to_bytes
@@ -51,12 +51,12 @@ from engine.providers.wire.untrusted_json import Json, is_object, loads, to_byte
 NO_RESULT = Settlement(status="aborted", text="(no result was recorded)")
 NO_OUTPUT = "(no output)"
 # Anthropic's pattern, the strictest; ids that look escaped are excluded, so that escaping stays injective.
-_SAFE_ID = re.compile(r"(?!x-)[A-Za-z0-9_-]{1,64}")
-_UNSAFE_IN_TOOL = re.compile(r"[^A-Za-z0-9_-]")
+_SAFE_ID = regex(r"(?!x-)[A-Za-z0-9_-]{1,64}")
+_UNSAFE_IN_TOOL = regex(r"[^A-Za-z0-9_-]")
 # The limit of OpenAI and others.
 _LONGEST_TOOL = 64
 # Cheap: only arguments with such a sequence are parsed and written again.
-_MAYBE_SURROGATE = re.compile(r"\\u[dD]|[\ud800-\udfff]")
+_MAYBE_SURROGATE = regex(r"\\u[dD]|[\ud800-\udfff]")
 
 
 @attrs.frozen(eq=False, repr=False)

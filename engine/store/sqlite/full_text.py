@@ -6,14 +6,14 @@ would match. So a zero-width space follows each such character, in indexed texts
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from engine.core.regex import regex
 from engine.store.projection import storable
 from engine.store.search_text import UNSPACED
 
 _SEPARATOR: Final = "\u200b"
-_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
+_UNSPACED: Final = regex(f"[{UNSPACED}]")
 
 
 def index_text(text: str) -> str:

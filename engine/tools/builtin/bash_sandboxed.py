@@ -18,6 +18,7 @@ import attrs
 
 from engine.config.sandbox_config import BackendSetting, Sandbox
 from engine.core.permission_types import RequiredRight
+from engine.core.regex import regex
 from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.permission.verdict_adjustments import UNSANDBOXED
@@ -37,13 +38,13 @@ if TYPE_CHECKING:
 _Confined = Literal["reader", "sandbox", "no"]
 
 # Messages of programs that a box hinders.
-_NO_WRITING: Final = re.compile(r"read-only file system|EROFS", re.IGNORECASE)
-_NO_NETWORK: Final = re.compile(
+_NO_WRITING: Final = regex(r"read-only file system|EROFS", re.IGNORECASE)
+_NO_NETWORK: Final = regex(
     r"network is unreachable|ENETUNREACH|name resolution|could not resolve|EAI_AGAIN|ENOTFOUND"
     r"|name or service not known|nodename nor servname|no such host|dns error",
     re.IGNORECASE,
 )
-_REFUSED: Final = re.compile(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
+_REFUSED: Final = regex(r"permission denied|operation not permitted|EACCES|EPERM", re.IGNORECASE)
 _WAY_OUT: Final = "with outside_sandbox=true the user is asked to let it run outside]"
 
 

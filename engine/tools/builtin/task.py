@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 from typing import Annotated, Final
@@ -14,6 +13,7 @@ from engine.agents.agent_result import AgentResult
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.errors import ConfigError, EngineError, ToolError
+from engine.core.regex import regex
 from engine.core.schema import doc
 from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput
@@ -25,7 +25,7 @@ from engine.tools.tool_text import description, metadata
 PERMISSION: Final = "task"
 # About 12,000 tokens; larger material should be named by its path.
 MAX_PROMPT_CHARS: Final = 50_000
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_NAME: Final = regex(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -20,7 +20,8 @@ from engine.core.errors import (
     QuotaExhausted,
     RateLimited,
 )
-from engine.providers.failures.error_body import http_failure, stream_failure
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.wire_format import HttpReply
 
 NOW = 1_700_000_000.0

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from engine.core.errors import ErrorInfo
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.wire_format import HttpReply
 
 OPTION = {"message": "Unsupported value", "code": "unsupported_value", "param": "reasoning.effort"}

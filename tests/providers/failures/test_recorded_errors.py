@@ -21,7 +21,8 @@ from engine.core.errors import (
     QuotaExhausted,
     RateLimited,
 )
-from engine.providers.failures.error_body import http_failure, stream_failure
+from engine.providers.failures.error_body import stream_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.wire.sse import SseParser
 from engine.providers.wire.untrusted_json import Json, as_list, as_object, loads, text
 from engine.providers.wire.wire_format import HttpReply

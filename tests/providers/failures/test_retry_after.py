@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.errors import RateLimited
-from engine.providers.failures.error_body import http_failure
+from engine.providers.failures.http_failure import http_failure
 from engine.providers.failures.retry_after import (
     delay_in_text,
     limit_reset_time,
