@@ -4,7 +4,7 @@ The names here are all that a host needs; they are loaded at first use, so that
 `import engine` costs next to nothing.
 """
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

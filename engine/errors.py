@@ -1,6 +1,6 @@
 """The exceptions that the engine raises; each is an `EngineError`."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The events of a session, and the values in them."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Hooks: the points at which the engine calls functions of the host, their inputs and their decisions."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

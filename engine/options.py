@@ -1,6 +1,6 @@
 """Groups of options for `open_engine`, and what a structured answer must fit."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -640,9 +640,9 @@ FAULTS = (
     ),
     (
         upward_imports,
-        "core/facade.py",
+        "core/lazy.py",
         "TYPE_CHECKING = False\nif TYPE_CHECKING:\n    from engine.nursery.loop import x\n",
-        "core.facade:3: core imports nursery.loop, which lies above it",
+        "core.lazy:3: core imports nursery.loop, which lies above it",
     ),
     (
         upward_imports,

@@ -1,6 +1,6 @@
 """Agents: their configuration, their files, and those that run in the background."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

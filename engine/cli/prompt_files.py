@@ -15,7 +15,7 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 from engine.permission.user_policy import UserFiles
 from engine.prompt.layers import PromptLayers

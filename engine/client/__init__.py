@@ -1,6 +1,6 @@
 """Clients of the control endpoint: they drive and watch the sessions of an engine in another process."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Compaction: keep the history within the model's context window, by clearing old results and by summaries."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The values of the configuration. `engine.settings_file` reads them from a file; a host may build them in code."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

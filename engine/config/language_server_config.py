@@ -11,7 +11,7 @@ import attrs
 
 from engine.config.formatter_config import are_texts, is_size
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 
 # In megabytes.

@@ -12,7 +12,7 @@ import attrs
 
 from engine.config.formatter_config import is_time
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 
 # In seconds.

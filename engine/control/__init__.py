@@ -1,6 +1,6 @@
 """The control endpoint: clients in other processes drive and watch the sessions of an engine."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Annotated, Union, cast
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.schema import hints_of
 
 # At most 18 digits: no model means a larger number, and converting a very long one takes quadratic time.

@@ -10,7 +10,7 @@ import attrs
 from engine.core.errors import ConfigError
 from engine.core.events import GrantScope, Offer, Right, Verdict
 from engine.core.ids import CallId, SessionId, TurnId
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 
 ACTIONS: Final[tuple[Verdict, ...]] = get_args(Verdict)  # the stricter, the later

@@ -1,6 +1,6 @@
 """Sessions outside of their store: JSON, Markdown, a web page, the picture of what ran when."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

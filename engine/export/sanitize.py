@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 # What is written out wherever text is shown: in terminals, in exports, and in the page, whose scripts get the same table
 # (`scripts/page_tables.py`). Control characters, formats and directions (but no newline, tab, carriage return, and no

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 # The marks by which a model distinguishes the engine's own words from the text of a file, a sub-agent or a summary.
 _TAG: Final = regex(r"<\s*(?:/\s*)?(?:instructions|reminder|sub-agent-report|background-job-report)\b", re.IGNORECASE)

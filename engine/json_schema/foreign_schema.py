@@ -18,7 +18,7 @@ from typing import Final, cast
 import attrs
 
 from engine.core.errors import ConfigError, InvalidArguments
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.json_schema.clean_text import clean_text, has_hidden
 from engine.json_schema.keywords import JsonValue
 from engine.json_schema.parse_schema import JsonSchema, check_schema

@@ -1,6 +1,6 @@
 """Language servers: `LanguageServers` is for `engine.options.FileOptions(diagnostics=…)`; `LanguageServer` configures one."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """MCP servers: `McpServers` is a source of tools for `engine.options.Ports`; `McpConfig` names the servers."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ import attrs
 
 from engine.core.events import PartKind
 from engine.core.ids import CallId, PartId
+from engine.core.lazy import regex
 from engine.core.llm_types import (
     Cited,
     Finished,
@@ -37,7 +38,6 @@ from engine.core.llm_types import (
     is_credible,
 )
 from engine.core.messages import Citation, FinishReason, Usage
-from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # The first half of a character outside the basic plane (a high surrogate), with the second half if that follows directly.

@@ -1,6 +1,6 @@
 """Permissions: rules, grants, and the analysis of paths and shell scripts. Tools and everything above may import it."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Plugins in Python: what an entry point of the group `engine.plugins` gets and returns."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

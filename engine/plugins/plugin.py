@@ -11,7 +11,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 from engine.tools.tool import Tool
 

@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.process.secret_names import SecretVariables, is_place
 from engine.process.secret_values import SECRET_VALUES
 

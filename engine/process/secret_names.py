@@ -23,7 +23,7 @@ from typing import Final
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 from engine.process.secret_values import SECRET_VALUES
 

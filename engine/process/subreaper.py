@@ -11,6 +11,8 @@ import os
 import sys
 from typing import Final
 
+import trio
+
 from engine.process.kill_tree import end_processes
 from engine.process.process_tree import others_alive, with_descendants
 from engine.process.procfs import ProcessId, environment_of, markers_in
@@ -42,8 +44,22 @@ def is_subreaper() -> bool:
     return result == 0 and answer.value == 1
 
 
+def has_children() -> bool:
+    """Return whether this process has a child, an adopted or an ended one included. One system call.
+
+    A subreaper without a child has no descendants at all: none of them could have another parent.
+    """
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def find_adopted() -> list[ProcessId]:
-    """Return the living orphans that have no marker, and their descendants. Blocks for some milliseconds."""
+    """Return the living orphans that have no marker, and their descendants. Blocks for some milliseconds if there may be one."""
+    if not has_children():
+        return []
     others = others_alive()
     own = environment_of(os.getpid())
     roots = [entry for entry in others if entry.parent == os.getpid() and _is_orphan(entry.pid, own)]
@@ -52,6 +68,9 @@ def find_adopted() -> list[ProcessId]:
 
 async def end_adopted(grace: float) -> tuple[ProcessId, ...]:
     """End the orphans; return those left after *grace*. Always a checkpoint; if cancelled, they are killed at once."""
+    if not has_children():
+        await trio.lowlevel.checkpoint()
+        return ()
     return await end_processes(find_adopted, grace=grace)
 
 

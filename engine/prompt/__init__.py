@@ -1,6 +1,6 @@
 """The system prompt: its layers (instructions, environment, skills, ...), custom commands, and reminders of changes."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

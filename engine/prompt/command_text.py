@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 
 _PLACEHOLDER: Final = regex(r"(\\?)\$(ARGUMENTS\b|[1-9](?!\d))")

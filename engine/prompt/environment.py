@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from engine.core.lazy import regex
 from engine.core.prompt_section import PromptSection
-from engine.core.regex import regex
 from engine.files.escaping import shown_path
 from engine.prompt.workspace import Workspace
 

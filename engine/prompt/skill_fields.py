@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 if TYPE_CHECKING:
     from engine.files.front_matter import Document, YamlSource

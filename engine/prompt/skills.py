@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from engine.core.lazy import regex
 from engine.core.prompt_section import PromptSection
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.files.escaping import inert
 from engine.files.real_path import is_within

@@ -4,7 +4,7 @@
 `models`, `failures`, `auth`, `http`, one folder for each wire format, `local`.
 """
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

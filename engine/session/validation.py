@@ -14,10 +14,10 @@ from engine.config.sandbox_config import Sandbox
 from engine.core.errors import ConfigError
 from engine.core.hooks import Hooks
 from engine.core.ids import SessionId
+from engine.core.lazy import regex
 from engine.core.messages import FilePart, ImagePart, MediaPart
 from engine.core.permission_types import Approver, Opinion, Rule
 from engine.core.protocols import ContextKeeper, LeavingOut, Model, Snapshots, Store
-from engine.core.regex import regex
 from engine.core.settings import Settings
 from engine.permission.policy import Policy
 from engine.permission.rules.profiles import PROFILES

@@ -19,8 +19,8 @@ from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
+from engine.core.lazy import regex
 from engine.core.permission_types import Rule
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.rules.rule_file import Permissions, read_permissions
 from engine.providers.hosts.host_config import host_named

@@ -16,7 +16,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Defaults, suggest_names
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 from engine.settings_file.tables import (
     AgentTable,

@@ -11,7 +11,7 @@ import attrs
 
 from engine.config.config import Config, suggest_names
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 from engine.permission.project_root import find_project_root
 from engine.permission.user_policy import UserFiles

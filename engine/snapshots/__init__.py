@@ -1,6 +1,6 @@
 """The files of a project, recorded around each change so that it can be undone."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ import attrs
 import trio
 
 from engine.core.errors import SnapshotError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
 from engine.process.run_tree import run_tree

@@ -1,6 +1,6 @@
 """Stores keep the events of sessions."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import attrs
 
 from engine.core import events as ev
 from engine.core.ids import SessionId
+from engine.core.lazy import regex
 from engine.core.messages import AssistantMessage, AssistantPart, Message, TextPart, Usage, UserMessage
-from engine.core.regex import regex
 from engine.core.value_base import Value
 
 TITLE_CHARS: Final = 100

@@ -1,6 +1,6 @@
 """Telemetry: `OpenTelemetry` makes spans and metrics of what an engine does."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

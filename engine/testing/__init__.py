@@ -12,7 +12,7 @@ Hypothesis strategies and machines, and the pytest plugin, need the extra `testi
 loopback host that speaks a real wire format in `engine.testing.http_server`.
 """
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """Tools: what a tool is, and those that come with the engine."""
 
-from engine.core.facade import lazy_exports
+from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 # What every host accepts.
 NAME_LIMIT: Final = 64

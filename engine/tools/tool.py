@@ -18,7 +18,7 @@ from engine.tools.call_values import GRACE, Need, ToolOutput
 
 if TYPE_CHECKING:
     from engine.core.arguments import Parsed
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.tools.tool_context import ToolContext
 
 # The names that all hosts accept.

@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVar, cast
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 # The usual constants of BM25.
 _SATURATION: Final = 1.2

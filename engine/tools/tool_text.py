@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from importlib.resources import files
+from pathlib import Path
 from string import Template
 from typing import Final, cast
 
+_DESCRIPTIONS: Final = Path(__file__).with_name("descriptions")
 # The arguments that identify a call best, in this order.
 _MAIN_ARGUMENTS: Final = ("command", "path", "pattern", "query", "url", "prompt")
 
@@ -18,7 +19,7 @@ def description(tool: str, **values: float | str) -> str:
     The limits in the text come from the code, as *values*. Raises `KeyError` for a placeholder without a value,
     `ValueError` for a value without a placeholder.
     """
-    template = Template(files("engine.tools.descriptions").joinpath(f"{tool}.txt").read_text("utf-8"))
+    template = Template((_DESCRIPTIONS / f"{tool}.txt").read_text("utf-8"))
     unused = values.keys() - set(template.get_identifiers())
     if unused:
         raise ValueError(f"{tool}.txt has no placeholder for {', '.join(sorted(unused))}")

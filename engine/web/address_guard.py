@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import attrs
 
 from engine.core.errors import ConfigError, ToolError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.value_base import Value
 
 IpAddress: TypeAlias = IPv4Address | IPv6Address

@@ -17,7 +17,7 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError, StoreError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.settings_file.config_sources import ConfigSources, LoadedConfig, load_sources
 from engine.settings_file.project_config import report_ignored
 from engine.settings_file.variables import unknown_variables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 _BLOCK: Final = regex(r'\n\n<file path="[^"\n]*">\n.*?\n</file>(?=\n\n<file path="|\Z)', re.DOTALL)
 

@@ -14,8 +14,8 @@ import attrs
 from engine.cli.task.file_blocks import file_block
 from engine.cli.task.wait_readable import wait_readable
 from engine.core.errors import ConfigError
+from engine.core.lazy import regex
 from engine.core.messages import MediaPart
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.session.attachments import LARGEST, attachment, media_type_of
 

@@ -6,6 +6,7 @@ import shutil
 import time
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import attrs
@@ -18,18 +19,22 @@ _PIPE_WIDTH: Final = 100
 # Long names must not squeeze their descriptions to a word per line.
 _MIN_DESCRIPTION: Final = 30
 
+
 # Escape sequences, changes of the writing direction and invisible characters could disguise a text, so they are
 # escaped. Joiners within words and emoji are left alone.
-_HIDING: Final = [code for first, last in UNSAFE_RANGES for code in range(first, last + 1) if code > 0xA0]
-_VISIBLE: Final[dict[int, str]] = {
-    **{code: f"^{chr(code + 64)}" for code in range(0x20)},
-    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
-    **{code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in _HIDING},
-    0x7F: "^?",
-    ord("\n"): "\n",
-    ord("\t"): "\t",
-    ord("\r"): "",
-}
+@cache
+def _escapes() -> dict[int, str]:
+    """Return what is written instead of each of some 6,000 characters."""
+    hiding = [code for first, last in UNSAFE_RANGES for code in range(first, last + 1) if code > 0xA0]
+    return {
+        **{code: f"^{chr(code + 64)}" for code in range(0x20)},
+        **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
+        **{code: f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}" for code in hiding},
+        0x7F: "^?",
+        ord("\n"): "\n",
+        ord("\t"): "\t",
+        ord("\r"): "",
+    }
 
 
 # Letters and marks that are not seen, besides the categories below: fillers, blanks, variation selectors.
@@ -65,7 +70,9 @@ def symbols_for(encoding: str) -> Symbols:
 
 def escape_control_chars(text: str) -> str:
     """Escape the control characters of *text*, except newline and tab."""
-    return text.translate(_VISIBLE)
+    if text.isascii() and text.isprintable():
+        return text
+    return text.translate(_escapes())
 
 
 def escape_on_one_line(text: str) -> str:
@@ -91,7 +98,7 @@ def _seen(char: str) -> str:
         return char
     if code == 0x0D:
         return "^M"
-    return _VISIBLE.get(code) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+    return _escapes().get(code) or (f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
 def one_line(text: str, width: int, cut: str = "…") -> str:

@@ -32,7 +32,7 @@ from engine.core.version import __version__
 from engine.nursery.transition import NO_FIT as NO_FIT_DETAIL
 from engine.process.kill_tree import find_marked
 from engine.process.procfs import ProcessId
-from engine.process.subreaper import end_adopted, find_adopted, is_subreaper
+from engine.process.subreaper import end_adopted, find_adopted, has_children, is_subreaper
 from engine.session.session import Session
 from engine.session.turn import Turn
 from engine.snapshots.snapshot_dir import write_atomically
@@ -261,6 +261,8 @@ class TurnView:
     def _orphans(self) -> list[ProcessId]:
         """Return the processes that still run, as far as they can be seen."""
         # Asked of the system, not of the engine: the user should see what really still runs.
+        if is_subreaper() and not has_children():
+            return []
         marked = find_marked(self._tally.is_of_call)
         return [*dict.fromkeys([*marked, *(find_adopted() if is_subreaper() else ())])]
 

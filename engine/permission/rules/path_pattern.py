@@ -21,8 +21,8 @@ from typing import Final, Literal
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.lazy import regex
 from engine.core.permission_types import UNKNOWN
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.files.globs import GlobError, alternatives, escaped, glob_regex
 from engine.permission.rules.wildcard import Wildcard

@@ -28,8 +28,8 @@ import attrs
 from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
+from engine.core.lazy import regex
 from engine.core.permission_types import ACTIONS, Rule
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.permission.rules.path_pattern import PathPattern
 from engine.permission.rules.profiles import PROFILES, ProfileName

@@ -9,7 +9,7 @@ from typing import Final, cast
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 
 # The keys and the indices that lead to a value.
 TomlPath = tuple[str | int, ...]

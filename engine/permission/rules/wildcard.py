@@ -23,8 +23,8 @@ from typing import Final
 import attrs
 
 from engine.core.errors import ConfigError
+from engine.core.lazy import regex
 from engine.core.permission_types import UNKNOWN
-from engine.core.regex import regex
 
 # Commands may be long; a grant of one is a pattern.
 MAX_PATTERN_CHARS: Final = 100_000

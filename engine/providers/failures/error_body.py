@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.providers.failures.retry_after import (
     delay_in_text,
     limit_reset_time,

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from engine.config.host_values import WireName
 from engine.core.errors import ConfigError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.providers.hosts.host import Host
 
 # Prefixes of the wire formats' own paths, which a base URL must not repeat.

@@ -11,7 +11,7 @@ from typing import Any, Protocol, final
 import httpx
 
 from engine.core.errors import ConfigError, ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.providers.http.chunk_buffer import ChunkMerger
 from engine.providers.http.endpoint import Endpoint
 

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import attrs
 
+from engine.core.lazy import regex
 from engine.core.llm_types import LongPrices
-from engine.core.regex import regex
 from engine.core.value_base import Value
 
 # Comparisons of a model's name, by the sign before the operand.

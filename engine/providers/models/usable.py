@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.config.host_values import WireName
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.providers.hosts.host import Host
 
 _BEGIN: Final = r"(?<![a-z0-9])"

@@ -19,8 +19,8 @@ from typing import Final
 
 import attrs
 
+from engine.core.lazy import regex
 from engine.core.llm_types import StreamEvent, ToolCallChunk, ToolCallDone, ToolCallStarted
-from engine.core.regex import regex
 from engine.providers.wire.untrusted_json import Json, as_object, dumps, is_object, loads, text
 
 # Some hosts start with `{}` before the arguments.

@@ -25,6 +25,7 @@ import attrs
 
 from engine.core.errors import ConfigError
 from engine.core.ids import PartId
+from engine.core.lazy import regex
 from engine.core.llm_types import ToolSchema
 from engine.core.messages import (
     AssistantMessage,
@@ -43,7 +44,6 @@ from engine.core.messages import (
     UserMessage,
     UserPart,
 )
-from engine.core.regex import regex
 from engine.core.value_base import Value
 from engine.providers.wire.quirks import MediaKind, Quirks
 from engine.providers.wire.untrusted_json import Json, is_object, loads, to_bytes

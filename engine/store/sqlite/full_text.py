@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.store.projection import storable
 from engine.store.search_text import UNSPACED
 

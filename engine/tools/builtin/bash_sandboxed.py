@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import attrs
 
 from engine.config.sandbox_config import BackendSetting, Sandbox
+from engine.core.lazy import regex
 from engine.core.permission_types import RequiredRight
-from engine.core.regex import regex
 from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.permission.verdict_adjustments import UNSANDBOXED

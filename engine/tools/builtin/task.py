@@ -13,7 +13,7 @@ from engine.agents.agent_result import AgentResult
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.errors import ConfigError, EngineError, ToolError
-from engine.core.regex import regex
+from engine.core.lazy import regex
 from engine.core.schema import doc
 from engine.core.value_base import Value
 from engine.tools.call_values import Need, ToolOutput

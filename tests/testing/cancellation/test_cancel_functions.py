@@ -238,4 +238,4 @@ def test_nothing_of_sessions_is_imported() -> None:
         print(sorted(m for m in sys.modules if m.startswith("engine.") and not m.startswith("engine.testing")))
     """)
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert found.strip() == "['engine.core', 'engine.core.facade']"
+    assert found.strip() == "['engine.core', 'engine.core.lazy']"
