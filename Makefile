@@ -23,7 +23,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
+.PHONY: help demo test test-fast full check static soak bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -55,6 +55,9 @@ bench: ## the figures, each beside a baseline measured in the same run
 	@PYTHON='$(PYTHON)' scripts/venv.sh bench || { \
 		echo "the official SDKs can't be installed: their rows will say so" >&2; $(MAKE) --no-print-directory dev; }
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: dev ## the same scenarios for this engine and its peers, which are installed into .peers (1.6 GB)
+	@$(BIN)/python -m benchmarks.peers --install $(ARGS)
 
 cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/
 	@rm -f .coverage .coverage.*

@@ -1,0 +1,1 @@
+"""Other agents and frameworks beside this engine, in one run: `make bench-peers`. See docs/benchmarks.md."""
