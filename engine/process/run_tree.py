@@ -28,7 +28,7 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Final, Literal
+from typing import Literal
 
 import attrs
 import trio
@@ -36,14 +36,11 @@ import trio
 from engine.core.exception_groups import public
 from engine.core.value_base import Value
 from engine.process.kill_tree import TreeKiller, kill_deadline, marked, open_pidfd
+from engine.process.output_pipe import OutputPipe
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, identify
 from engine.process.resource_limits import ResourceLimits, wait_exceeded
 from engine.process.start import StartedProcess, start_process
-
-_CHUNK_BYTES: Final = 65_536
-# As much as an ordinary user can make a pipe hold.
-_REST_BYTES: Final = 1_048_576
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +194,7 @@ class _Tree:
     _cause: Cause = attrs.field(default="cancel", init=False)
     _exceeded: str = attrs.field(default="", init=False)
     _left_behind: set[ProcessId] = attrs.field(factory=set[ProcessId], init=False)
-    _pipes: list[_Pipe] = attrs.field(factory=list["_Pipe"], init=False)
+    _pipes: list[OutputPipe] = attrs.field(factory=list[OutputPipe], init=False)
     _finished: FinishedProcess | None = attrs.field(default=None, init=False)
 
     @property
@@ -265,9 +262,9 @@ class _Tree:
         process = leader.process
         if process.stdin is not None and self.talk is not None:
             nursery.start_soon(_converse, self.talk, process.stdin)
-        self._pipes.append(_Pipe(process.stdout, self.on_output, self.room))
+        self._pipes.append(OutputPipe(process.stdout, self.on_output, self.room))
         if self.on_errors is not None and process.stderr is not None:
-            self._pipes.append(_Pipe(process.stderr, self.on_errors, self.room))
+            self._pipes.append(OutputPipe(process.stderr, self.on_errors, self.room))
         for pipe in self._pipes:
             nursery.start_soon(pipe.pass_all_on)
         if self.limits is not None:
@@ -321,46 +318,6 @@ class _Tree:
             output_complete=all(pipe.ended.is_set() for pipe in self._pipes),
             exceeded=self._exceeded,
         )
-
-
-@attrs.define(eq=False, repr=False)
-class _Pipe:
-    """One of the command's output pipes, and the callback that takes what it writes."""
-
-    stream: trio.lowlevel.FdStream
-    sink: Callable[[bytes], None]
-    room: Callable[[], Awaitable[None]] | None
-    ended: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _sink_works: bool = attrs.field(default=True, init=False)
-
-    @trio.lowlevel.enable_ki_protection
-    async def pass_all_on(self) -> None:
-        """Pass on what is written until the end of the pipe. A checkpoint per chunk; cancelling it loses nothing."""
-        while chunk := await self.stream.receive_some(_CHUNK_BYTES):
-            self._pass_on(chunk)
-            if self.room is not None:
-                await self.room()
-        self.ended.set()
-
-    def pass_rest_on(self) -> None:
-        """Pass on what was written before the end, also by a handler of SIGTERM. Not a checkpoint.
-
-        Bounded, because a survivor may go on writing.
-        """
-        for _ in range(_REST_BYTES // _CHUNK_BYTES if self._sink_works else 0):
-            try:
-                chunk = os.read(self.stream.fileno(), _CHUNK_BYTES)
-            except BlockingIOError:
-                return
-            if not chunk:
-                self.ended.set()
-                return
-            self._pass_on(chunk)
-
-    def _pass_on(self, chunk: bytes) -> None:
-        self._sink_works = False  # so it stays if the next line raises
-        self.sink(chunk)
-        self._sink_works = True
 
 
 async def _reap(process: StartedProcess) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import attrs
 
@@ -49,8 +49,7 @@ class ChatContents:
         shell: the command of the user's that runs, or has run last.
         picker: a list that is open.
         turn_id: the turn that runs.
-        is_cancelling: it has a cause to end.
-        is_parked: no engine runs it.
+        phase: whether the turn runs, has a cause to end, or is parked: no engine runs it.
     """
 
     view: TranscriptView
@@ -68,8 +67,7 @@ class ChatContents:
     shell: ShellRun | None = attrs.field(default=None, init=False)
     picker: Picker | None = attrs.field(default=None, init=False)
     turn_id: TurnId | None = attrs.field(default=None, init=False)
-    is_cancelling: bool = attrs.field(default=False, init=False)
-    is_parked: bool = attrs.field(default=False, init=False)
+    phase: Literal["running", "cancelling", "parked"] = attrs.field(default="running", init=False)
 
     @property
     def draft(self) -> str:

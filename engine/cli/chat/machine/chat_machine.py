@@ -108,7 +108,7 @@ class ChatMachine(ChatContents):
         if isinstance(event, ChatRemark):
             return [self.note(event.text)]
         if isinstance(event, ParkedTurn):
-            self.is_parked = event.is_parked
+            self.phase = "parked" if event.is_parked else "running"
             return [self.note(event.text)] if event.text else []
         lines = self._follower.follow(event)
         has_draft = bool(self.composer.buffer.text)

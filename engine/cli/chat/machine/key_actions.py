@@ -218,7 +218,7 @@ class KeyActions:
         if chat.has_running_shell:
             yield do.StopShell()
         elif chat.turn_id is not None:
-            if chat.is_cancelling:
+            if chat.phase == "cancelling":
                 yield do.Leave(at_once=True)
             else:
                 yield from self._cancel()
@@ -242,8 +242,8 @@ class KeyActions:
 
     def _cancel(self) -> Iterator[do.Effect]:
         assert self._chat.turn_id is not None
-        if not self._chat.is_cancelling:
-            self._chat.is_cancelling = True
+        if self._chat.phase != "cancelling":
+            self._chat.phase = "cancelling"
             yield do.CancelTurn(self._chat.turn_id)
 
     def _next_profile(self, now: float) -> Iterator[do.Effect]:

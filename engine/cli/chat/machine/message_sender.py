@@ -53,7 +53,7 @@ class MessageSender:
     def send(self, text: str) -> do.Effect:
         """Send *text*: to the running turn, or as a prompt together with all that waits."""
         chat, input_id = self._chat, InputId(self._new_input_id())
-        if chat.turn_id is not None and not chat.is_cancelling:
+        if chat.turn_id is not None and chat.phase != "cancelling":
             chat.outbox.add(OutgoingMessage(input_id, text, "steer", "sending"))
             return do.SendSteer(input_id, chat.turn_id, text)
         if chat.turn_id is not None:

@@ -63,11 +63,11 @@ class SessionFollower:
         chat = self._chat
         match event:
             case ev.TurnStarted() | ev.TurnResumed():
-                chat.turn_id, chat.is_cancelling, chat.is_parked = event.turn_id, False, False
+                chat.turn_id, chat.phase = event.turn_id, "running"
             case ev.TurnEnding():
-                chat.is_cancelling = True
+                chat.phase = "cancelling"
             case ev.TurnEnded():
-                chat.turn_id, chat.is_cancelling, chat.is_parked = None, False, False
+                chat.turn_id, chat.phase = None, "running"
                 return self._waiting_lines(event)
             case ev.InputPromoted():
                 delivered = chat.outbox.feed(event)
@@ -102,7 +102,10 @@ class SessionFollower:
         chat.last_call.replace(state)
         chat.sub_agents.replace(resync)
         chat.turn_id = None if state.turn is None else state.turn.turn_id
-        chat.is_cancelling = state.turn is not None and state.turn.ending is not None
+        if state.turn is not None and state.turn.ending is not None:
+            chat.phase = "cancelling"
+        elif chat.phase == "cancelling":
+            chat.phase = "running"
         chat.outbox.replace(state.inbox)
         chat.questions.replace(resync.open_questions)
         lines: list[str] = []

@@ -62,11 +62,11 @@ def state_text(chat: ChatContents, now: float) -> str:
     facts = chat.facts
     if chat.turn_id is None:
         return "Ready"
-    if chat.is_cancelling:
+    if chat.phase == "cancelling":
         return "Cancelling"
     if chat.questions.current is not None:
         return "Question"
-    if chat.is_parked:
+    if chat.phase == "parked":
         return "Interrupted"
     if facts.retry_at is not None:
         return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
