@@ -46,7 +46,6 @@ class FunctionPoints(PointCounter):
         clock: is given the number of steps.
         timeline: records what happens, if there is one; in the run that is reported only.
         most_points: a run with more points is stopped.
-        visits: name a point after the line at which its task waits, and count it there; for runs that differ.
         target: what surrounds the function, and can cancel it.
         own: the function's tasks.
         first_struck: the task and the line at which the cancel arrived first.
@@ -57,7 +56,8 @@ class FunctionPoints(PointCounter):
     clock: VirtualClock | None = None
     timeline: Timeline | None = None
     most_points: int = 1_000_000
-    visits: Visits | None = None
+    # Names points after the lines at which tasks wait; for runs that differ.
+    _visits: Visits | None = None
     target: CancelTarget = attrs.field(factory=CancelTarget)
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
@@ -109,7 +109,7 @@ class FunctionPoints(PointCounter):
         if own is None:
             return
         self._running = own
-        self.point(self.visits.named(own.before, task) if self.visits else own.before)
+        self.point(self._visits.named(own.before, task) if self._visits else own.before)
         if self.fired and self.armed:
             self._see_delivery(task, own)
 
@@ -123,10 +123,12 @@ class FunctionPoints(PointCounter):
             self._judge_delivery(own)
         if self.timeline is not None and task in self.own:
             self.note("step", f"waits at {waiting_place(task)}", own)
-        self.point(self.visits.named(own.after, task) if self.visits else own.after)
+        self.point(self._visits.named(own.after, task) if self._visits else own.after)
         self._running = None
         if len(self.names) > self.most_points and not self.is_stopped:
-            self._stop_spinning(own, task)
+            if self.fired:
+                self.problems.append(_spinning(own.label, waiting_place(task), self.most_points))
+            self.stop()
 
     # ---- strikes -----------------------------------------------------------------------------------------------------
 
@@ -186,14 +188,6 @@ class FunctionPoints(PointCounter):
             # It may do so for ever, and would never let the time pass.
             self.stop()
 
-    def _stop_spinning(self, own: OwnTask, task: trio.lowlevel.Task) -> None:
-        if self.fired:
-            self.problems.append(
-                f"after the cancel the function goes on without an end, past {self.most_points:,} points, and no time "
-                f"passes; its last step was that of {own.label}, at {waiting_place(task)}"
-            )
-        self.stop()
-
     def stop(self) -> None:
         """End the run, although its tasks would not."""
         self.is_stopped = True
@@ -217,9 +211,16 @@ class FunctionPoints(PointCounter):
         """Count this point, and strike if it is the selected one."""
         if not name.startswith(("before ", "after ")):
             self.note("mark", f"point {name}", self._running)
-            if self.visits:
-                name = self.visits.named(name)
+            if self._visits:
+                name = self._visits.named(name)
         super().point(name)
+
+
+def _spinning(label: str, place: Place, most_points: int) -> str:
+    return (
+        f"after the cancel the function goes on without an end, past {most_points:,} points; "
+        f"its last step was that of {label}, at {place}"
+    )
 
 
 def _short(name: str) -> str:

@@ -28,7 +28,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from engine.testing.cancellation.complaints import Complaints
 from engine.testing.cancellation.error_text import described, leaves
 from engine.testing.cancellation.source_places import waiting_place
-from engine.testing.cancellation.trio_internals import is_cancelled_by, seed_scheduler, shields_of
+from engine.testing.cancellation.trio_internals import check_trio, is_cancelled_by, seed_scheduler, shields_of
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -172,6 +172,7 @@ class TrioMachine(RuleBasedStateMachine):
         super().__init__()
         self.tasks: list[RunningTask] = []
         self._strikes = _Strikes()
+        check_trio()
         self._clock = trio.testing.MockClock()
         self._complaints = Complaints()
         self._ready = threading.Event()

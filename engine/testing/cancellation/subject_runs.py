@@ -27,6 +27,7 @@ from engine.testing.cancellation.failure_report import CancelFailure
 from engine.testing.cancellation.function_run import FunctionRun
 from engine.testing.cancellation.injections import PARTS, Injection
 from engine.testing.cancellation.timeline import Timeline
+from engine.testing.cancellation.trio_internals import check_trio
 
 # For a report: so many more runs, and real seconds, show at which other points the same way breaks something.
 MOST_MORE_RUNS = 300
@@ -54,6 +55,7 @@ class RunSubject:
 def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
     """Run *subject* without a cancel, and then with each cancel of *plan*. Raises at the first broken promise."""
     __tracebackhide__ = True
+    check_trio()
     complaints = Complaints()
 
     def play(injection: Injection | None, seed: int) -> FunctionRun:

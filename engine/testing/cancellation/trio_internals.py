@@ -1,6 +1,7 @@
 """What Trio offers no public way for: seeding its scheduler, seeing what a task is resumed with, stopping a run.
 
-All private names of Trio that the kit uses are here.
+All private names of Trio that the kit uses are here. A small run tries them once: with a Trio in which one of them means
+something else, a swallowed cancel would not be seen, and everything would pass.
 """
 
 # pyright: reportPrivateUsage=false
@@ -8,18 +9,35 @@ All private names of Trio that the kit uses are here.
 from __future__ import annotations
 
 import ctypes
+import functools
+import random
 import threading
 from collections.abc import Iterable, Iterator
 from typing import NoReturn
 
 import attrs
 import trio
-from trio._core import _run
-from trio._core._thread_cache import THREAD_CACHE
+
+TESTED = "0.31 to 0.35"
+
+
+def _unknown(problem: object) -> str:
+    return (
+        f"cancel_everywhere does not know this Trio, {trio.__version__}: {problem}. It is tested with Trio {TESTED}; "
+        "install one of these, or a newer version of this package"
+    )
+
+
+try:
+    from trio._core import _run
+    from trio._core._thread_cache import THREAD_CACHE, WorkerThread
+except ImportError as missing:
+    raise ImportError(_unknown(missing)) from missing
 
 
 def seed_scheduler(seed: int) -> None:
-    """Make trio's scheduler deterministic."""
+    """Make trio's scheduler deterministic. Raises RuntimeError for a Trio that the kit does not know."""
+    check_trio()
     setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010  # "final" for checkers, and made to be set
     _run._r.seed(seed)
 
@@ -73,6 +91,51 @@ def stop_run(tasks: Iterable[trio.lowlevel.Task]) -> None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
     runner: _run.Runner = getattr(_run.GLOBAL_RUN_CONTEXT, "runner")  # noqa: B009  # checkers do not see it
     runner.clock = _StoppedClock()
+
+
+@functools.cache
+def check_trio() -> None:
+    """Try everything above in a small run. Raises RuntimeError for a Trio in which it is different."""
+    probe = _Probe()
+    try:
+        _check_names()
+        trio.run(probe.main, instruments=[probe])
+    except (AttributeError, TypeError, AssertionError, trio.TrioInternalError) as error:
+        raise RuntimeError(_unknown(error)) from error
+
+
+def _check_names() -> None:
+    assert isinstance(_run._r, random.Random), "its scheduler has another source of chance"
+    assert isinstance(_run._ALLOW_DETERMINISTIC_SCHEDULING, bool), "its scheduler can't be seeded"
+    # A worker would be a thread that stays for ten seconds: its class says as much.
+    are_known = hasattr(THREAD_CACHE, "_idle_workers") and hasattr(WorkerThread, "_thread")
+    assert are_known, "its idle threads are not known"
+
+
+@attrs.define(eq=False)
+class _Probe(trio.abc.Instrument):
+    """A run whose only task is cancelled behind a shield, and then without it."""
+
+    scope: trio.CancelScope = attrs.field(factory=trio.CancelScope)
+    delivered: list[BaseException | None] = attrs.field(factory=list[BaseException | None])
+
+    def before_task_step(self, task: trio.lowlevel.Task) -> None:
+        """Note the cancel that the task is resumed with."""
+        if is_cancelled_by(task, (self.scope,)):
+            self.delivered.append(next_error(task))
+
+    async def main(self) -> None:
+        """Raise AttributeError or AssertionError for what is different."""
+        assert hasattr(getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None), "clock"), "a run can't be stopped"
+        task = trio.lowlevel.current_task()
+        with self.scope:
+            with trio.CancelScope(shield=True) as shield:
+                self.scope.cancel(reason="a probe")
+                assert list(shields_of(task, self.scope)) == [shield], "shields can't be seen"
+                await trio.lowlevel.checkpoint()
+                assert not self.delivered, "shields can't be seen"
+            await trio.lowlevel.checkpoint()
+        assert any(isinstance(error, trio.Cancelled) for error in self.delivered), "cancels can't be seen"
 
 
 @attrs.define(eq=False)

@@ -230,6 +230,27 @@ def test_text_of_a_cancel_reads_back(text: str) -> None:
     assert str(parse_injection(text)) == text
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ("run._r = types.SimpleNamespace(random=random.random, shuffle=random.shuffle)", "another source of chance"),
+        ("threads.THREAD_CACHE = object()", "idle threads are not known"),
+        ("del threads.WorkerThread", "cannot import name 'WorkerThread'"),
+    ],
+)
+def test_unknown_trio_is_refused(change: str, problem: str) -> None:
+    code = textwrap.dedent(f"""
+        import random, types, trio
+        import trio._core._run as run, trio._core._thread_cache as threads
+        {change}
+        from engine.testing import cancel_everywhere
+        cancel_everywhere(trio.lowlevel.checkpoint)
+    """)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert f"does not know this Trio, {trio.__version__}" in done.stderr
+    assert problem in done.stderr
+
+
 def test_nothing_of_sessions_is_imported() -> None:
     code = textwrap.dedent("""
         import sys
