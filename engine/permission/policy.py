@@ -125,7 +125,9 @@ class Policy:
     async def prepare(self, cwd: str) -> None:
         """Load the project of *cwd* and the stored grants. A checkpoint. Raises `ConfigError`."""
         saved = self._saved
-        project, kept = await to_thread(self._load_project, cwd)
+        project, kept = await to_thread(
+            lambda: (self._find_project(cwd), None if self.file is None else self.file.load())
+        )
         self._compiled(project)
         if kept is not None:
             # Grants of this engine that are not in the file yet; one that was in it and is gone was revoked elsewhere.
@@ -187,14 +189,11 @@ class Policy:
             # A sandbox is for more than reading.
             confinement=max(confinements, key=CONFINEMENTS.index),
         )
-        if decisive.verdict == "allow" and (used := self._taint.cause(query.chain, query.rights, query.opaque)):
-            # Each call is asked about: leave for the rest of the turn is what the words of the server would ask for.
-            source = f"the setting permissions.ask_after, because {used} was used in this turn"
-            return attrs.evolve(judgement, verdict="ask", source=source, is_default=False, offers=())
         if decisive.verdict != "ask":
-            return judgement
+            return self._taint.judge(query, judgement)
         missing = _rights_of(reasons)
-        return attrs.evolve(judgement, missing_rights=missing, offers=self._offers(query, missing, project.root))
+        judgement = attrs.evolve(judgement, missing_rights=missing, offers=self._offers(query, missing, project.root))
+        return self._taint.judge(query, judgement)
 
     def grant(self, query: PermissionQuery, allowance: Allowance) -> None:
         """Add the grants of an "always" for the whole tree of sessions. Not a checkpoint.
@@ -327,16 +326,8 @@ class Policy:
 
     def _covered(self, granted: Sequence[tuple[str, str]], missing: Sequence[Right], project: str) -> set[Right]:
         """Return those of *missing* that grants of these permissions and patterns would cover."""
-        patterns = [self._pattern(permission, text, project) for permission, text in granted]
+        patterns = [(permission, _pattern(permission, text, project, self.home)) for permission, text in granted]
         return {one for one in missing if any(would_grant(name, pattern, one) for name, pattern in patterns)}
-
-    def _pattern(self, permission: str, pattern: str, project: str) -> tuple[str, Wildcard | PathPattern | None]:
-        try:
-            if permission in PATH_PERMISSIONS:
-                return permission, PathPattern(pattern, project or _NOWHERE, self.home)
-            return permission, Wildcard(pattern)
-        except ConfigError:  # it matches nothing
-            return permission, None
 
     def _project_at(self, cwd: str) -> Project:
         """Return the prepared project; for a folder that a session has moved to, load it now, which blocks."""
@@ -346,9 +337,6 @@ class Policy:
             self._compiled(project)
             self._projects[cwd] = project
         return project
-
-    def _load_project(self, cwd: str) -> tuple[Project, tuple[Grant, ...] | None]:
-        return self._find_project(cwd), None if self.file is None else self.file.load()
 
     def _find_project(self, cwd: str) -> Project:
         root = find_project_root(cwd, home=self.home)
@@ -393,6 +381,13 @@ class Policy:
         if grant is None:
             return verdict
         return RuleVerdict(verdict="allow", right=right, reason=f"the user, who allowed {grant}")
+
+
+def _pattern(permission: str, pattern: str, project: str, home: str) -> Wildcard | PathPattern | None:
+    try:
+        return PathPattern(pattern, project or _NOWHERE, home) if permission in PATH_PERMISSIONS else Wildcard(pattern)
+    except ConfigError:  # it matches nothing
+        return None
 
 
 def _rights_of(verdicts: Iterable[RuleVerdict]) -> tuple[Right, ...]:

@@ -6,13 +6,12 @@ called such a tool, calls that may reach the network and calls of other servers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import Final
 
 import attrs
 
 from engine.core.ids import SessionId, TurnId
-from engine.core.permission_types import PermissionQuery, PermissionScope, RequiredRight
+from engine.core.permission_types import Judgement, PermissionQuery, RequiredRight
 from engine.permission.rules.rules import applies_to
 
 # What reaches no network. All else may, such as the tools of the host program; a sub-agent's own calls are judged as well.
@@ -61,24 +60,31 @@ class TurnTaint:
         # Not at a turn's end: its agents may go on in the background.
         self._used.pop(session_id, None)
 
-    def cause(self, chain: Sequence[PermissionScope], rights: Iterable[RequiredRight], opaque: str) -> str:
-        """Return the permission of an earlier call for which a call is to be asked about; empty if there is none."""
-        turns = self._used.get(chain[0].session_id, {}) if chain else {}
-        used = [each for turn in (None, chain[0].turn_id) for each in turns.get(turn, ())] if turns else []
+    def judge(self, query: PermissionQuery, judgement: Judgement) -> Judgement:
+        """Return *judgement*, or a question instead: no rule, no grant and no hook answers it, and no grant comes of it."""
+        used = "" if judgement.verdict == "deny" else self._cause(query)
         if not used:
+            return judgement
+        source = f"the setting permissions.ask_after, because {used} was used in this turn"
+        return attrs.evolve(judgement, verdict="ask", source=source, is_default=False, offers=())
+
+    def _cause(self, query: PermissionQuery) -> str:
+        """Return the permission of an earlier call for which a call is to be asked about; empty if there is none."""
+        turns = self._used.get(query.chain[0].session_id) if query.chain else None
+        if not turns:
             return ""
-        if opaque:
-            return used[-1]
-        for right in rights:
-            permission = right.permission
-            if is_foreign(permission):
-                others = [each for each in used if server_of(each) != server_of(permission)]
-                if others:
-                    return others[-1]
-            # A command that only reads is confined, or its program is known to.
-            elif permission not in _LOCAL and not (permission == "bash" and right.reads_only):
-                return used[-1]
-        return ""
+        used = [each for turn in (None, query.chain[0].turn_id) for each in turns.get(turn, ())]
+        if query.opaque:
+            return used[-1] if used else ""
+        return next((each for right in query.rights for each in reversed(used) if _may_pass_on(each, right)), "")
+
+
+def _may_pass_on(used: str, right: RequiredRight) -> bool:
+    """Return whether a call with *right* could carry away what a call with the permission *used* has read."""
+    if is_foreign(right.permission):
+        return server_of(right.permission) != server_of(used)
+    # A command that only reads is confined, or its program is known to.
+    return right.permission not in _LOCAL and not (right.permission == "bash" and right.reads_only)
 
 
 def is_foreign(permission: str) -> bool:

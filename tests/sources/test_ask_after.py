@@ -63,10 +63,12 @@ def opened(model: ScriptedProvider, *, ask_after: tuple[str, ...] = ("mcp:mail/*
     )
 
 
-async def asked(*answers: Answer, turns: int = 1, **options: object) -> list[str]:
+async def asked(
+    *answers: Answer, turns: int = 1, ask_after: tuple[str, ...] = ("mcp:mail/*",), **options: object
+) -> list[str]:
     """Return which permissions are asked about in the last of some turns; the user rejects each with a reason."""
     events: list[object] = []
-    async with opened(ScriptedProvider(list(answers)), **options) as eng:
+    async with opened(ScriptedProvider(list(answers)), ask_after=ask_after, **options) as eng:
         session = await eng.create_session()
         for _ in range(turns):
             events = await run(session)
