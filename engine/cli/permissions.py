@@ -138,7 +138,7 @@ def _explain(policy: Policy, cwd: str, permission: str, pattern: str, config: Co
         rights, opaque = (RequiredRight(permission=permission, pattern=pattern),), ""
     ruleset = policy.ruleset(cwd)
     rights_to_explain = [
-        *rights_to_judge(rights, cwd, policy.root(cwd)),
+        *rights_to_judge(rights, cwd, find_project_root(cwd, home=policy.home)),
         *([RequiredRight(OPAQUE, pattern)] if opaque else []),
     ]
     lines = [escape_control_chars(explain(ruleset, right)) for right in rights_to_explain]
@@ -198,7 +198,7 @@ def _confinement(choice: BackendChoice, config: Config) -> str:
 
 
 def _as_text(policy: Policy, cwd: str, files: UserFiles, config: Config, choice: BackendChoice) -> str:
-    root = policy.root(cwd)
+    root = find_project_root(cwd, home=policy.home)
     lines = [
         f"project  {escape_control_chars(root) or 'none: every path counts as outside'}",
         f"profile  {policy.profile}",
@@ -253,7 +253,7 @@ def _as_json(policy: Policy, cwd: str, choice: BackendChoice) -> str:
         for grant in _project_grants(policy, cwd)
     ]
     document = {
-        "project": policy.root(cwd),
+        "project": find_project_root(cwd, home=policy.home),
         "profile": policy.profile,
         "confined_by": choice.backend,
         "rules": rules,
@@ -263,7 +263,11 @@ def _as_json(policy: Policy, cwd: str, choice: BackendChoice) -> str:
 
 
 def _project_grants(policy: Policy, cwd: str) -> list[Grant]:
-    return [grant for grant in policy.grants.current(time.time()) if grant.project == policy.root(cwd)]
+    return [
+        grant
+        for grant in policy.grants.current(time.time())
+        if grant.project == find_project_root(cwd, home=policy.home)
+    ]
 
 
 def _grant_note(grant: Grant) -> str:

@@ -119,6 +119,19 @@ class McpServer(Value):
         """Whether a file of another author names it: then nothing of it starts before the user has approved it."""
         return self.origin in {"project", "plugin"}
 
+    def details(self) -> list[str]:
+        """Return what somebody else's file says of it, as lines for people: also which of the user's variables it would get."""
+        # Imported here: most engines have no servers of others.
+        import shlex
+
+        if self.url:
+            return [f"url: {self.url}", *(f"header: {name}: {value}" for name, value in self.headers.items())]
+        return [
+            f"command: {shlex.join(self.command)}",
+            f"folder: {self.folder or '.'}",
+            *(f"variable: {name}={value}" for name, value in self.env.items()),
+        ]
+
     def limits_of(self, tool: str) -> tuple[float, float]:
         """Return the timeout and the limit of calls of a tool."""
         limits = self.tools.get(tool, McpToolLimits())

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 # Of a question: more than that nobody reads at a prompt.
 _MOST_REVIEW_LINES: Final = 120
+_MOST_DETAIL_CHARS: Final = 2_000
+# What a turn waits for a server that the user has just let start: its tools are the next question.
+_START_SECONDS: Final = 10.0
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -139,6 +142,8 @@ class ManagedServer:
     async def reload(self, approvals: Approvals) -> None:
         """Read again what is approved, and check the tools. Always a checkpoint. Raises `ConfigError`, `StoreError`."""
         self.approved = await to_thread(approvals.load, self.task.name, self.task.server)
+        if self.approved.fingerprint and self.task.state.phase == "needs_approval":
+            self.task.start_again()
         self.note_change()
         await self.wait_checked()
 
@@ -157,6 +162,8 @@ class ManagedServer:
 
     def question(self, approve: Callable[[str, ToolList], Awaitable[None]]) -> SourceQuestion | None:
         """Return the question whether the tools that are withheld may be used; None: there are none, or it was answered."""
+        if self.task.state.phase == "needs_approval":
+            return self._question_of_start(approve)
         name, offer = self.task.name, self.offer
         key = " ".join(sorted(one.tool.digest for one in offer.withheld))
         if not key or key in self.declined or offer.listed is not self.task.state.listed:
@@ -178,6 +185,27 @@ class ManagedServer:
                 self.declined.discard(key)
 
         return SourceQuestion(text=text, yes="Approve", answer=answer)
+
+    def _question_of_start(self, approve: Callable[[str, ToolList], Awaitable[None]]) -> SourceQuestion | None:
+        """Return the question whether a server that somebody else's file names may start; None: it was answered."""
+        name, server = self.task.name, self.task.server
+        lines = server.details()
+        # What can't be shown whole and as it is can't be agreed to: `engine mcp approve` escapes it.
+        is_shown = all(one_line(line, _MOST_DETAIL_CHARS) == line for line in lines)
+        if server.fingerprint in self.declined or not is_shown:
+            return None
+        heading = f"The MCP server {name} is named by the {server.origin}, and was not approved yet or has changed:"
+
+        async def answer(agrees: bool) -> None:  # noqa: FBT001  # as `SourceQuestion` has it
+            self.declined.add(server.fingerprint)
+            if agrees:
+                # None of its tools: they are asked about once they are known.
+                await approve(name, ToolList())
+                with trio.move_on_after(_START_SECONDS):
+                    await self.task.wait_settled()
+                    await self.wait_checked()
+
+        return SourceQuestion(text="\n".join([heading, *lines]), yes="Start it", answer=answer)
 
     def notices(self) -> list[str]:
         """Return what the user should know of it. Not a checkpoint."""

@@ -248,13 +248,17 @@ async def ask_for_sources(run: TurnRun) -> None:
     # A sub-agent has no user of its own, and its parent has asked already.
     if run.inputs.is_child or run.inputs.settings.headless != "wait":
         return
-    for question in run.inputs.services.tools.questions():
-        outcome, answers = await ask_person(run, question.text, (Choice(label=question.yes), _NOT_NOW))
-        is_agreed = outcome == "answered" and answers == (question.yes,)
-        with ErrorBoundary() as boundary:
-            await ForeignCall("`answer` of a source's question", partial(question.answer, is_agreed))
-        if boundary.error is not None:
-            run.notice("warning", "tool_source", describe(boundary.error))
+    asked: set[str] = set()
+    # Twice: an answer may raise the next question, as that of a server's tools follows the one whether to start it.
+    for _ in range(2):
+        for question in [each for each in run.inputs.services.tools.questions() if each.text not in asked]:
+            asked.add(question.text)
+            outcome, answers = await ask_person(run, question.text, (Choice(label=question.yes), _NOT_NOW))
+            is_agreed = outcome == "answered" and answers == (question.yes,)
+            with ErrorBoundary() as boundary:
+                await ForeignCall("`answer` of a source's question", partial(question.answer, is_agreed))
+            if boundary.error is not None:
+                run.notice("warning", "tool_source", describe(boundary.error))
 
 
 async def _notify(run: TurnRun, subject: Notified) -> None:

@@ -266,10 +266,6 @@ class Policy:
         rulesets = (self._compiled(project, link.rules, profile) for link in chain)
         return any(all(ruleset.hides(name) for name in names) for ruleset in rulesets)
 
-    def root(self, cwd: str) -> str:
-        """Return the folder of the project around *cwd*; empty if there is none."""
-        return self._project_at(cwd).root
-
     def ruleset(self, cwd: str) -> Ruleset:
         """Return the rules that apply in a folder."""
         return self._compiled(self._project_at(cwd))

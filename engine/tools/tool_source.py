@@ -118,7 +118,7 @@ class AskingSource(Protocol):
     def questions(self, scope: SourceScope) -> Sequence[SourceQuestion]:
         """Return what the user must decide: about tools that are withheld. Not a checkpoint.
 
-        Asked at the start of each turn, one after the other, where a user can answer; the turn waits for the answers. A source
-        that returns a question again after an answer makes the user give in.
+        Asked at the start of each turn, one after the other, where a user can answer; the turn waits for the answers. Then it
+        is asked once more, for what the answers have raised. A source that returns a question again makes the user give in.
         """
         ...

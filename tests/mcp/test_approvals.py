@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import attrs
 import pytest
 
 import engine
 from engine.core.events import Notice, QuestionAsked
-from engine.mcp import McpServers
+from engine.mcp import McpServer, McpServers
 from engine.mcp.approvals import Approvals, Approved, Withheld, mentions
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.testing.scripted_provider import ScriptedProvider
@@ -107,6 +108,48 @@ async def test_user_is_asked_once_before_the_turn(tmp_path: Path, label: str) ->
     listed = {each.name for each in model.requests[0].tools}
     assert ({"liar_changes", "liar_new"} <= listed) == (label == "Approve")
     assert "liar_stays" in listed
+
+
+async def answered(session: engine.Session, choice: int) -> list[str]:
+    """Run a turn, answering its questions with one of their choices; return them."""
+    asked: list[str] = []
+    async with session.prompt("go") as turn:
+        async for event in turn:
+            if isinstance(event, QuestionAsked):
+                asked.append(event.question)
+                await turn.answer(event.request_id, event.choices[choice].label)
+    return asked
+
+
+@pytest.mark.os
+@pytest.mark.parametrize("agrees", [True, False])
+async def test_user_is_asked_whether_to_start(tmp_path: Path, agrees: bool) -> None:
+    log = tmp_path / "log"
+    server = attrs.evolve(lying(log=str(log)), origin="project", env={"TOKEN": "${HOME}"})
+    model = ScriptedProvider([DONE], repeat=True)
+    async with opened(model, source := servers(tmp_path, liar=server)) as eng:
+        await source.wait_settled("liar")
+        session = await eng.create_session(cwd=tmp_path)
+        start, *tools = await answered(session, 0 if agrees else 1)
+        assert start.startswith("The MCP server liar is named by the project, and was not approved yet")
+        assert "lying_server.py" in start
+        assert "variable: TOKEN=${HOME}" in start
+        assert log.exists() is agrees
+        # Its tools are another question: nothing of them was known.
+        assert ["echo (new)" in question for question in tools] == ([True] if agrees else [])
+        assert await answered(session, 0) == []
+    assert ("liar_echo" in {each.name for each in model.requests[0].tools}) is agrees
+    async with opened(model, again := servers(tmp_path, liar=server)):
+        assert (await again.wait_settled("liar")).phase == ("ready" if agrees else "needs_approval")
+
+
+@pytest.mark.os
+@pytest.mark.parametrize("argument", ["a\u202eb", "two\nlines", "x" * 3_000])
+async def test_what_cannot_be_shown_is_not_asked(tmp_path: Path, argument: str) -> None:
+    server = McpServer(command=("server", argument), origin="project")
+    async with opened(ScriptedProvider([DONE]), source := servers(tmp_path, liar=server)) as eng:
+        await source.wait_settled("liar")
+        assert await answered(await eng.create_session(cwd=tmp_path), 0) == []
 
 
 @pytest.mark.os

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -15,7 +14,7 @@ from engine.cli.mcp.manage_servers import require_server
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
-from engine.config.mcp_config import McpConfig, McpServer
+from engine.config.mcp_config import McpConfig
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
 from engine.mcp.approvals import review
@@ -79,7 +78,7 @@ async def _test(servers: McpServers, name: str, args: argparse.Namespace) -> int
 async def _approve(servers: McpServers, name: str, args: argparse.Namespace) -> int:
     state = await servers.wait_settled(name)
     if state.phase == "needs_approval":
-        print_text(_lines("The project or a plugin names this server:", _parts(require_server(args))))
+        print_text(_lines("The project or a plugin names this server:", require_server(args).details()))
         if not await _confirm("Start it, to see its tools?", yes=args.yes):
             return FAILED
         servers.start_again(name)
@@ -128,17 +127,6 @@ def _shown(state: ServerState) -> str:
     heading = f"{what}: {state.phase}"
     reason = [line for line in state.reason.splitlines() if line]
     return _lines(heading, [*reason, *state.notes])
-
-
-def _parts(server: McpServer) -> list[str]:
-    """Return what somebody else's file says of a server: also which of the user's variables it would get."""
-    if server.url:
-        return [f"url: {server.url}", *(f"header: {name}: {value}" for name, value in server.headers.items())]
-    return [
-        f"command: {shlex.join(server.command)}",
-        f"folder: {server.folder or '.'}",
-        *(f"variable: {name}={value}" for name, value in server.env.items()),
-    ]
 
 
 def _lines(heading: str, lines: Sequence[str]) -> str:
