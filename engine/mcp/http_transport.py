@@ -20,9 +20,8 @@ import trio
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 
-from engine.core.errors import ToolError
 from engine.mcp.message_gate import MessageGate
-from engine.web.address_guard import Guard
+from engine.web.address_guard import AddressRefused, Guard
 from engine.web.fetch import check_peer
 
 if TYPE_CHECKING:
@@ -126,8 +125,8 @@ class HttpTransport:
                 stream = cast("_NetworkStream", info["return_value"])
                 try:
                     check_peer(self.guard, host, cast("socket.socket", stream.get_extra_info("socket")))
-                except ToolError as error:
-                    self.reason = str(error)
+                except AddressRefused as error:
+                    self.reason = f"{error.objection}: only servers of the user's own configuration may be there"
                     raise RefusedAddress(self.reason) from error
 
             request.extensions["trace"] = judge

@@ -161,6 +161,20 @@ def _host(host: str) -> str:
     return host
 
 
+class AddressRefused(ToolError):
+    """An address may not be connected to. The message is for a model.
+
+    Attributes:
+        objection: the reason alone, for people.
+    """
+
+    def __init__(self, objection: str) -> None:
+        super().__init__(
+            f"Refused: {objection}. Only what is on the public internet is fetched; don't try to get around it."
+        )
+        self.objection = objection
+
+
 @attrs.frozen(eq=False, repr=False)
 class Guard(Value):
     """Decides which addresses may be connected to.
@@ -201,14 +215,11 @@ class Guard(Value):
         return "" if isinstance(address, IPv4Address) or address in _WORLD_V6 else "a reserved address"
 
     def check(self, host: str, address: str) -> None:
-        """Raise `ToolError` if *host*, which was found at *address*, may not be connected to."""
+        """Raise `AddressRefused` if *host*, which was found at *address*, may not be connected to."""
         objection = self.objection(ip_address(address.partition("%")[0]))
         if objection:
             resolved = "" if host == address else f" ({address})"
-            raise ToolError(
-                f"Refused: {host}{resolved} is {objection}. Only what is on the public internet is fetched; don't try to "
-                "get around it."
-            )
+            raise AddressRefused(f"{host}{resolved} is {objection}")
 
 
 def _inside(address: IpAddress) -> IPv4Address | None:

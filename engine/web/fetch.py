@@ -28,7 +28,7 @@ import trio
 from engine.core.errors import ToolError
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.web.address_guard import MAX_REDIRECTS, Guard, Target, literal, parse_url
+from engine.web.address_guard import MAX_REDIRECTS, AddressRefused, Guard, Target, literal, parse_url
 from engine.web.page_content import too_large, unpacked
 
 if TYPE_CHECKING:
@@ -168,12 +168,12 @@ class _Connected(Protocol):
 
 
 def check_peer(guard: Guard, host: str, connected: _Connected) -> None:
-    """Raise `ToolError` if the peer of a connection is refused, or is this machine under any of its addresses."""
+    """Raise `AddressRefused` if the peer of a connection is refused, or is this machine under any of its addresses."""
     there, here = str(connected.getpeername()[0]), str(connected.getsockname()[0])
     guard.check(host, there)
     # Equal ends: the machine's public address, which no table of private networks contains.
     if there == here and not guard.allows(there):
-        raise ToolError(f"Refused: {host} ({there}) is this machine.")
+        raise AddressRefused(f"{host} ({there}) is this machine")
 
 
 # -- one request -----------------------------------------------------------------------------------

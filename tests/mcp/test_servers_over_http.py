@@ -156,6 +156,8 @@ async def test_private_address_is_for_the_users_own_servers(web: WebServer, tmp_
     async with running(McpServer(url=web.url, origin="project"), tmp_path) as task:
         assert task.state.phase == "failed"
         assert "a loopback address" in task.state.reason
+        # What models are told about web pages is not for users.
+        assert "get around" not in task.state.reason
     assert web.requests == []
 
 
