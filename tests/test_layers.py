@@ -84,6 +84,7 @@ LAYERS = (
     "control.transport",
     "control.service",
     "control",
+    "control.opencode",
     "client",
     "acp",
     "mcp_server",

@@ -20,7 +20,7 @@ from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.server_process import ServeCommand, run_server
 from engine.cli.terminal.exit_codes import run_command
-from engine.control.listen import ServeOptions
+from engine.control.listen import HttpAdapter, ServeOptions
 from engine.control.service.audit_log import write_audit
 from engine.control.service.server_discovery import server_folder, store_label
 from engine.control.service.service_manager import ServiceManager
@@ -44,6 +44,7 @@ _OF_SOCKETS: Final = (
     "exit_idle",
     "max_memory",
     "notify",
+    "opencode",
 )
 _MOST_FILES: Final = 65_536
 
@@ -120,9 +121,17 @@ def _options(args: argparse.Namespace, manager: ServiceManager, place: str) -> S
         exit_idle=args.exit_idle,
         memory=args.max_memory,
         notifier=args.notify or "",
+        adapter=_opencode() if args.opencode else None,
     )
     options.check()
     return options
+
+
+def _opencode() -> HttpAdapter:
+    # Not for servers that do without it.
+    from engine.control.opencode.opencode_api import OpencodeApi
+
+    return OpencodeApi
 
 
 def _allow_many_files() -> None:

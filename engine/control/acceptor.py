@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import struct
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Final, final
@@ -13,13 +14,11 @@ from typing import Final, final
 import trio
 
 from engine.control.credentials import Login
-from engine.control.http_api import HttpApi
-from engine.control.http_service import HttpService
 from engine.control.server import ControlServer
 from engine.control.service.listening_sockets import ListeningSockets
 from engine.control.service.tls_files import TlsFiles
 from engine.control.transport.access import AllowedAddresses
-from engine.control.transport.http_connection import HttpConnection
+from engine.control.transport.http_connection import Handler, HttpConnection
 from engine.control.transport.line_transport import LineTransport
 from engine.control.transport.metered_stream import MeteredStream
 
@@ -42,7 +41,7 @@ class Acceptor:
     def __init__(
         self,
         server: ControlServer,
-        http: HttpService,
+        answers: Callable[[str], Handler],
         allowed: AllowedAddresses,
         *,
         most: int,
@@ -52,14 +51,14 @@ class Acceptor:
 
         Args:
             server: what it serves.
-            http: its HTTP side.
+            answers: returns what answers the requests of a connection, from its peer.
             allowed: under which names.
             most: how many connections there may be.
             tls: encrypts those of the network.
         """
         self.open: int = 0
         self._server = server
-        self._http = http
+        self._answers = answers
         self._allowed = allowed
         self._most = most
         self._tls = tls
@@ -89,7 +88,7 @@ class Acceptor:
         self.open += 1
         try:
             metered = MeteredStream(stream, self._count)
-            await HttpConnection(metered, self._allowed, HttpApi(self._http, _peer(accepted))).serve()
+            await HttpConnection(metered, self._allowed, self._answers(_peer(accepted))).serve()
         except Exception as error:  # noqa: BLE001  # a fault ends one connection, and neither the server nor its host
             self._server.incident(error)
         finally:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar, final
+from typing import Final, Protocol, TypeVar, final
 
 import trio
 
 from engine.control.client_connection import RESTART, REVOKED, TOO_FAST, ClientConnection
 from engine.control.client_subscriptions import ClientSubscriptions
 from engine.control.credentials import Login
-from engine.control.event_stream import EventStream
 from engine.control.lingering_turns import Chain
 from engine.control.protocol.handshake import may
 from engine.control.service.metrics import Sample
@@ -21,6 +20,16 @@ K = TypeVar("K")
 _AT_ONCE: Final = 32
 _LAST_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.02
+
+
+class EndableStream(Protocol):
+    """An answer of HTTP that lasts.
+
+    Attributes:
+        scope: cancelled to end it.
+    """
+
+    scope: trio.CancelScope
 
 
 @final
@@ -37,7 +46,7 @@ class ConnectedClients:
         """Make it empty; *is_session_working* returns whether a turn runs in a session."""
         self.most_of_a_token: int = most_of_a_token
         self.by_id: dict[str, ClientSubscriptions] = {}
-        self.streams: dict[EventStream, Login] = {}
+        self.streams: dict[EndableStream, Login] = {}
         # Counted as they come and go: with ten thousand, to look at all of them each time would take minutes.
         self._of_chain: Counter[Chain] = Counter()
         self._of_token: Counter[str] = Counter()

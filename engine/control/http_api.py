@@ -140,22 +140,26 @@ class HttpApi:
         if head.path in _OPEN_PATHS or is_page(head):
             # Without a token nothing may fill the memory: what comes here is a ticket.
             return _OPEN_BYTES
-        self._login(head)
+        self.login(head)
         return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes
 
     async def answer(self, request: HttpRequest) -> Answer:
         """Answer *request*. A checkpoint. Raises `BadRequest`."""
-        if self._requests.is_over(""):
-            raise BadRequest(429, f"more than {_REQUESTS_PER_SECOND} requests in a second")
-        self._requests.add("")
+        self.check_pace()
         answer = await self._own_address(request)
         if answer is None:
-            route, login = route_of(request), self._login(request.head)
+            route, login = route_of(request), self.login(request.head)
             document = await self._run(route, login)
             if route.method == "prompt" and "result" in document:
                 return await self._after_prompt(request.head, route, document, login)
             answer = _http_answer(document)
         return _revalidated(request.head, answer) if isinstance(answer, Response) else answer
+
+    def check_pace(self) -> None:
+        """Count a request. Raises `BadRequest` if there are too many."""
+        if self._requests.is_over(""):
+            raise BadRequest(429, f"more than {_REQUESTS_PER_SECOND} requests in a second")
+        self._requests.add("")
 
     async def _run(self, route: RpcRoute, login: Login) -> Mapping[str, Json]:
         """Return the answer of the protocol."""
@@ -218,7 +222,7 @@ class HttpApi:
             case "/v1/ticket" | "/v1/link" if is_post:
                 return self._ticket(request.head)
             case "/v1/rpc" if is_post:
-                text = await self._api.run_frame(request.body, self._login(request.head))
+                text = await self._api.run_frame(request.body, self.login(request.head))
                 return Response(status=204) if text is None else Response(body=text.encode(), fields=_NO_STORE)
             case _:
                 return await self._document(request)
@@ -226,7 +230,7 @@ class HttpApi:
     async def _document(self, request: HttpRequest) -> Answer | None:
         """Answer at the addresses of what is not JSON of the protocol: uploads, exports, streams."""
         head = request.head
-        login = self._login(head)
+        login = self.login(head)
         if head.path == "/metrics" and head.method != "POST":
             metrics = (await self._api.metrics_text()).encode()
             return Response(body=metrics, content_type=CONTENT_TYPE, fields=_NO_STORE)
@@ -295,7 +299,7 @@ class HttpApi:
 
     def _ticket(self, head: RequestHead) -> Answer:
         """Return a ticket: for one WebSocket, or for a link to the page."""
-        login, credentials = self._login(head), self._api.credentials
+        login, credentials = self.login(head), self._api.credentials
         ticket = credentials.link_ticket(login) if head.path == "/v1/link" else credentials.socket_ticket(login)
         if ticket is None:
             raise BadRequest(429, "too many tickets are open")
@@ -338,7 +342,8 @@ class HttpApi:
             raise BadRequest(503, f"too many connections use the token {login.name}")
         return login, None
 
-    def _login(self, head: RequestHead) -> Login:
+    def login(self, head: RequestHead) -> Login:
+        """Return what the token of *head* gives. Raises `BadRequest`."""
         login = self._bearer(head)
         if login is None:
             raise self._failed_login("send a valid token: Authorization: Bearer TOKEN")

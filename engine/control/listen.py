@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, final
+from typing import Final, TypeAlias, final
 
 import attrs
 import trio
@@ -18,6 +18,7 @@ from engine.control.acceptor import OWNER, Acceptor, peer_uid
 from engine.control.client_connection import RESTART
 from engine.control.credentials import ClientCredentials
 from engine.control.engine_methods import EngineMethods
+from engine.control.http_api import HttpApi
 from engine.control.http_service import HttpService
 from engine.control.protocol.handshake import HIGHEST, LOWEST, VersionRange
 from engine.control.server import MOST_OF_A_TOKEN, ControlServer
@@ -41,6 +42,7 @@ from engine.control.service.server_discovery import (
 from engine.control.service.tls_files import TlsFiles
 from engine.control.token_watch import TokenWatch
 from engine.control.transport.access import AllowedAddresses
+from engine.control.transport.http_connection import Handler
 from engine.core.errors import ConfigError
 from engine.core.version import __version__
 from engine.session.engine import Engine, engine_runtime
@@ -50,6 +52,7 @@ MOST_CONNECTIONS: Final = 10_240
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound to them here
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _IDLE_LOOKS: Final = 4
+HttpAdapter: TypeAlias = Callable[[Engine, ControlServer, HttpApi], Handler]
 
 
 @final
@@ -113,6 +116,8 @@ class ServeOptions:
         token_connections: how many of them may use the same token.
         memory: of how many bytes the process should use at most; None: as many as it likes.
         notifier: a command line for bash, run for each question that waits while no client is connected that could answer.
+        adapter: answers the requests of a connection, also at addresses of another protocol; it passes on what it does not
+            know. `engine.control.opencode.opencode_api.OpencodeApi` is one.
     """
 
     host: str = "127.0.0.1"
@@ -132,6 +137,7 @@ class ServeOptions:
     token_connections: int = MOST_OF_A_TOKEN
     memory: int | None = None
     notifier: str = ""
+    adapter: HttpAdapter | None = None
 
     def check(self) -> None:
         """Raise `ConfigError` if others could read the traffic, and that was not asked for."""
@@ -241,7 +247,8 @@ class _Serving:
         scheme = "http" if options.tls is None else "https"
         http = HttpService(server, self._methods, self._meter.samples)
         allowed = self._allowed(scheme, host, port)
-        acceptor = Acceptor(server, http, allowed, most=options.connections, tls=options.tls)
+        answers = partial(self._answers, http)
+        acceptor = Acceptor(server, answers, allowed, most=options.connections, tls=options.tls)
         shown = options.host if options.host in _LOOPBACK else _WILDCARDS.get(host, host)
         self._url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}"
         if self._folder is not None:
@@ -262,11 +269,19 @@ class _Serving:
             finally:
                 server.clients.close(RESTART, "the server ends")
 
+    def _answers(self, http: HttpService, peer: str) -> Handler:
+        """Return what answers the requests of a connection."""
+        api, adapter = HttpApi(http, peer), self._options.adapter
+        return api if adapter is None else adapter(self._engine, self._server, api)
+
     def _allowed(self, scheme: str, host: str, port: int) -> AllowedAddresses:
         options = self._options
         allowed = AllowedAddresses.on_port(port, scheme=scheme, names=(host, options.host, *options.names))
         if options.public_url is not None:
             allowed = allowed.and_url(options.public_url)
+        if options.adapter is not None:
+            # Addresses that are not ours: a client of them deletes by a method of its own, and sends no empty documents.
+            allowed = attrs.evolve(allowed, methods=allowed.methods | {"DELETE"}, untyped=True)
         return allowed.and_origins(options.origins)
 
     async def _publish(self, folder: Path, stack: AsyncExitStack) -> None:

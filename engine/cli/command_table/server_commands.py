@@ -124,6 +124,11 @@ _LIFE: Final = FlagGroup(
             example="--notify 'notify-send \"$ENGINE_QUESTION\"'",
         ),
         Flag(
+            names=("--opencode",),
+            help="also answer clients that were made for opencode",
+            detail="A part of its HTTP API, for its SDK; the token is the password.",
+        ),
+        Flag(
             names=("--open",),
             help="open the page in a browser",
             detail="Also that of a server that runs already.",

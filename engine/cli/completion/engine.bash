@@ -310,7 +310,7 @@ _engine_command() {
         ;;
     "serve")
         subcommands=(keys)
-        flags=(--port --listen --tls-cert --tls-key --insecure-plain --public-url --stdio --drain --require-new --takeover --exit-idle --max-memory --notify --open --audit --cwd --store --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)
+        flags=(--port --listen --tls-cert --tls-key --insecure-plain --public-url --stdio --drain --require-new --takeover --exit-idle --max-memory --notify --opencode --open --audit --cwd --store --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)
         ;;
     "serve keys")
         subcommands=(list add revoke)

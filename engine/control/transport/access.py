@@ -30,12 +30,14 @@ class AllowedAddresses:
         origins: values of Origin.
         base: the path under which a proxy may pass requests on, without a slash at the end; mostly empty.
         methods: of HTTP that are answered there.
+        untyped: whether a POST without a body needs no content type.
     """
 
     hosts: frozenset[str]
     origins: frozenset[str]
     base: str = ""
     methods: frozenset[str] = _METHODS
+    untyped: bool = False
 
     @classmethod
     def on_port(cls, port: int, *, scheme: str = "http", names: Iterable[str] = ()) -> Self:
@@ -74,12 +76,18 @@ def check_access(head: RequestHead, allowed: AllowedAddresses) -> None:
     if head.method not in allowed.methods:
         raise BadRequest(405, f"{head.method} is not supported")
     if head.method == "POST":
-        # Neither can be sent by a form, or by a script of another origin without asking first, which we never answer.
-        wanted = "application/octet-stream" if head.path == UPLOADS else "application/json"
-        if head.fields.get("content-type", "").partition(";")[0].strip().lower() != wanted:
-            raise BadRequest(415, f"send {wanted}")
+        _check_type(head, allowed)
     elif head.length:
         raise BadRequest(400, f"a body with {head.method}")
+
+
+def _check_type(head: RequestHead, allowed: AllowedAddresses) -> None:
+    """Raise `BadRequest` if a form can send the body, or a script of another origin without asking first."""
+    if allowed.untyped and not head.length and "content-type" not in head.fields:
+        return  # it says nothing: what stops another origin is its name, and that it has no token
+    wanted = "application/octet-stream" if head.path == UPLOADS else "application/json"
+    if head.fields.get("content-type", "").partition(";")[0].strip().lower() != wanted:
+        raise BadRequest(415, f"send {wanted}")
 
 
 def _is_from_here(head: RequestHead, origin: str | None, allowed: AllowedAddresses) -> bool:

@@ -1,0 +1,85 @@
+"""A server that is cancelled at any instant of a client made for opencode leaves nothing behind."""
+
+from __future__ import annotations
+
+import gc
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+import engine
+from engine.control.listen import ServeOptions, serve
+from engine.control.opencode.opencode_api import OpencodeApi
+from engine.session.engine_options import PermissionOptions
+from engine.testing.cancellation.trio_internals import seed_scheduler
+from engine.testing.script import call, done, text
+from engine.testing.scripted_provider import ScriptedProvider
+from tests.conftest import CountRuns
+from tests.support.cancel_at import CancelAt
+from tests.support.opencode_client import listening, result
+from tests.support.served_engine import Server, wait_forever
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One with a short name, for the Unix socket."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name) / "run"
+
+
+async def drive(eng: engine.Engine, folder: Path) -> None:
+    """A prompt, its question, its end, and a client that comes back."""
+    async with trio.open_nursery() as nursery:
+        at = await nursery.start(serve, eng, ServeOptions(folder=folder, adapter=OpencodeApi))
+        server = Server(at, eng, nursery)
+        async with listening(server) as events:
+            session_id = (await result(server, "POST", "/session", {}))["id"]
+            parts = [{"type": "text", "text": "Go"}]
+            await result(server, "POST", f"/session/{session_id}/prompt_async", {"parts": parts})
+            asked = (await events.until("permission.asked"))[-1]["properties"]["id"]
+            await result(server, "POST", f"/permission/{asked}/reply", {"reply": "reject"})
+            await events.until("session.idle")
+        async with listening(server, after=events.ids[0]) as again:
+            await again.until("session.idle")
+        assert len(await result(server, "GET", f"/session/{session_id}/message")) == 2
+        await result(server, "DELETE", f"/session/{session_id}")
+        nursery.cancel_scope.cancel()
+
+
+async def scenario(at: CancelAt, folder: Path) -> None:
+    with trio.fail_after(60):
+        model = ScriptedProvider([[*text("Well,"), *call("wait_forever", id="c1"), *done("calls")]], repeat=True)
+        tools, permissions = [engine.tool(wait_forever)], PermissionOptions()
+        async with engine.open_engine(
+            model=model, tools=tools, permissions=permissions, store=folder.parent / "s.db"
+        ) as eng:
+            with at.scope():
+                await drive(eng, folder)
+            # The lock, the port and the engine are free for the next server.
+            await drive(eng, folder)
+
+
+def open_files() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_server_cancelled_with_such_a_client(folder: Path, is_full: bool, count_runs: CountRuns) -> None:
+    def play(step: int | None) -> CancelAt:
+        seed_scheduler(0)
+        at = CancelAt(step)
+        trio.run(partial(scenario, at, folder), instruments=[at])
+        return at
+
+    steps = play(None).steps
+    assert steps > 100
+    before = open_files()
+    runs = range(0, steps, 1 if is_full else max(1, steps // 14))
+    for step in runs:
+        play(step)
+    count_runs(len(runs))
+    assert open_files() <= before
