@@ -169,6 +169,21 @@ test("a ping without an answer ends the connection", async (t) => {
   assert.match((await until("offline")).why, /did not answer/);
 });
 
+test("a hello without an answer ends the connection", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const at = await server(t, { hello: undefined });
+  const stop = new AbortController();
+  const offline = new Promise((resolve) => {
+    const onState = (state, details) => state === "offline" && resolve(details);
+    const options = { url: at.url, token: "t", WebSocket, transport: "websocket", onState, signal: stop.signal };
+    connect(options).catch(() => {});
+  });
+  await at.until("hello");
+  t.mock.timers.tick(15_000);
+  assert.match((await offline).why, /did not answer/);
+  stop.abort();
+});
+
 test("events before the answer to subscribe are not lost", async (t) => {
   const subscribe = (_, connection) => {
     at.send(connection, { method: "head", params: { sub: "early", head: HEAD } });

@@ -34,6 +34,11 @@ class Line:
     port: int
     is_cut: bool = False
     _open: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+    _silent: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
+
+    def fall_silent(self) -> None:
+        """Lose what open connections carry from now on, as while a machine sleeps; new ones are carried."""
+        self._silent |= self._open
 
     def cut(self) -> None:
         """End all connections, and refuse new ones until `is_cut` is false again."""
@@ -49,19 +54,20 @@ class Line:
                 async with stream, await trio.open_tcp_stream("127.0.0.1", self.port) as server:
                     if not self.is_cut:
                         async with trio.open_nursery() as nursery:
-                            nursery.start_soon(_copy, stream, server, nursery.cancel_scope)
-                            nursery.start_soon(_copy, server, stream, nursery.cancel_scope)
+                            nursery.start_soon(self._copy, stream, server, scope)
+                            nursery.start_soon(self._copy, server, stream, scope)
             finally:
                 self._open.discard(scope)
+                self._silent.discard(scope)
 
-
-async def _copy(source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope) -> None:
-    try:
-        async for data in source:
-            await target.send_all(data)
-    except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass
-    scope.cancel()
+    async def _copy(self, source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope) -> None:
+        try:
+            async for data in source:
+                if scope not in self._silent:
+                    await target.send_all(data)
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass
+        scope.cancel()
 
 
 @attrs.frozen

@@ -6,7 +6,7 @@
 // serves can't take it away either.
 
 import { LinkClosed } from "./client/errors.js";
-import { LOST, post, REFUSED } from "./client/links.js";
+import { ASKING_ONCE_MS, LOST, post, REFUSED } from "./client/links.js";
 
 export const FOREIGN = "Another program answers at this address.";
 
@@ -38,7 +38,7 @@ export function signInWith(ticket) {
     let refused = new LinkClosed(REFUSED, "this browser is not signed in");
     if (unused) {
       try {
-        const answer = await post(place, "v1/login", JSON.stringify({ ticket: unused }));
+        const answer = await post(place, "v1/login", JSON.stringify({ ticket: unused }), AbortSignal.timeout(ASKING_ONCE_MS));
         await keep(answer);
         unused = null;
         return answer.key;

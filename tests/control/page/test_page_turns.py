@@ -191,6 +191,35 @@ async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address:
         page.errors.clear()
 
 
+SIGNS = [
+    "document.dispatchEvent(new Event('visibilitychange'))",
+    *(f"dispatchEvent(new Event('{name}'))" for name in ("pageshow", "online")),
+]
+
+
+async def test_page_that_slept_asks_whether_it_is_connected(
+    tmp_path: Path, browser_address: str, is_full: bool
+) -> None:
+    """The machine slept, and nobody has closed any connection: not the one that the browser keeps for requests, either."""
+    for number, sign in enumerate(SIGNS if is_full else SIGNS[:1]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        script = [[*text("Before.", id="a"), Pause(1), *text("After.", id="b"), *done()]]
+        async with served_page(place, browser_address, *script) as shown:
+            page = shown.page
+            await shown.open_session()
+            await shown.prompt("Go on.")
+            await page.text("Before.")
+            shown.line.fall_silent()
+            session = await shown.server.engine.open_session(await page.js("location.hash.slice(4)"))
+            while session.state.turn is not None:
+                await trio.sleep(0.05)
+            assert "After." not in await page.js("document.body.innerText")
+            await page.js(sign)
+            await page.text("After.")
+            page.errors.clear()  # the browser reports the request that was given up
+
+
 async def test_message_sent_without_a_connection_is_sent_once(tmp_path: Path, browser_address: str) -> None:
     async with served_page(tmp_path, browser_address, [*text("Once."), *done()]) as shown:
         page = shown.page

@@ -25,7 +25,7 @@
  * rejects with the kind "lost". Errors are `EngineError {code, kind, data}`.
  */
 import { EngineError, LinkClosed } from "./errors.js";
-import { LOST, newId, openHttp, openSocket, post } from "./links.js";
+import { ASKING_ONCE_MS, LOST, newId, openHttp, openSocket, post } from "./links.js";
 import { FINAL_CLOSE_CODES, METHODS, PROTOCOL } from "./protocol.js";
 import { Session } from "./session.js";
 import { ListStream } from "./streams.js";
@@ -68,6 +68,7 @@ const LOCAL = /^(localhost|127\.0\.0\.1|\[::1\])$/;
 /** A connection that lasted less counts as a failure: a server that closes each one is not asked all the time. */
 const STABLE_MS = 10_000;
 const PING_MS = 3_000;
+const HELLO_MS = 15_000;
 /** After so many WebSockets that did not open, HTTP is used. */
 const MOST_UNOPENED = 2;
 const INSTANCE = newId();
@@ -246,6 +247,7 @@ export class Client {
 
   /** Connect, and serve until the connection ends. @param {() => void} ready @returns {Promise<LinkClosed>} why it has ended */
   async #connectOnce(ready) {
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;
     try {
       await this.#logIn();
@@ -253,8 +255,10 @@ export class Client {
       const closed = new Promise((/** @type {(end: LinkClosed) => void} */ resolve) => (link.onclose = resolve));
       if (this.#over) link.close(1000, "");
       const welcome = this.#sayHello(link);
+      timer = setTimeout(() => link.close(LOST, "the server did not answer in time"), HELLO_MS);
       welcome.then(
         (result) => {
+          clearTimeout(timer);
           timer = this.#begin(link, result);
           ready();
         },
@@ -275,7 +279,10 @@ export class Client {
     const { ticket, signIn } = this.options;
     const place = { ...this.#place, secret: "" };
     if (signIn) this.key = await signIn(place);
-    else if (!this.key && ticket !== undefined) this.key = (await post(place, "v1/login", JSON.stringify({ ticket }))).key;
+    else if (!this.key && ticket !== undefined) {
+      const once = AbortSignal.timeout(ASKING_ONCE_MS);
+      this.key = (await post(place, "v1/login", JSON.stringify({ ticket }), once)).key;
+    }
   }
 
   /** @returns {Promise<Link>} */

@@ -21,6 +21,10 @@ import { LinkClosed } from "./errors.js";
  */
 
 const OPENING_MS = 15_000;
+/** For a request on the way to a connection: a browser may send it over one that has died unnoticed, while a machine slept. */
+const ASKING_MS = 5_000;
+/** For one that can't be sent twice. */
+export const ASKING_ONCE_MS = 60_000;
 const POLLING_MS = 3_000;
 /** Seconds after which the server says something on a silent event stream. */
 const HEARTBEAT = 15;
@@ -35,10 +39,11 @@ export function newId() {
 }
 
 /**
- * Send a POST of JSON; return the JSON of the answer. Throws `LinkClosed` if the server refuses it, or can't be reached.
+ * Send a POST of JSON; return the JSON of the answer. Throws `LinkClosed` if the server refuses it, or can't be reached, by
+ * default within five seconds.
  * @param {Place} place @param {string} path @param {string} body @param {AbortSignal} [signal]
  */
-export async function post(place, path, body, signal) {
+export async function post(place, path, body, signal = AbortSignal.timeout(ASKING_MS)) {
   const headers = { "Content-Type": "application/json" };
   return (await request(place, path, { method: "POST", headers, body, signal })).json();
 }
@@ -135,7 +140,8 @@ class HttpLink {
 
   /** Look whether the server is there, and go on looking. */
   async open() {
-    const { result } = await this.rpc("server.status", {});
+    const late = setTimeout(() => this.#over.abort(), ASKING_MS);
+    const { result } = await this.rpc("server.status", {}).finally(() => clearTimeout(late));
     this.role = result.role;
     const timer = setInterval(() => {
       this.rpc("ping", {}).then(
