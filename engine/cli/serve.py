@@ -9,6 +9,8 @@ import sys
 from contextlib import suppress
 from typing import Final
 
+import attrs
+
 from engine.cli.command_table.find_command import find_spec, parse_arguments
 from engine.cli.default_tools import default_tools, knowledge_for
 from engine.cli.flags.config_flags import split_continue
@@ -51,12 +53,15 @@ _MOST_FILES: Final = 65_536
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
+    around = Surroundings(env=os.environ, command="serve")
 
     def run() -> int:
+        nonlocal around
         # Before anything starts a process: these variables are for this one.
         manager = ServiceManager.take(os.environ)
         command = _parse(arguments, manager)
         config = command.model.config
+        around = attrs.evolve(around, config=config, place=command.place)
         # Commands of the model run as the same user, who may read this process's environment in /proc.
         hide_own_secrets(secrets_of(config))
         become_subreaper()
@@ -64,7 +69,7 @@ def main(arguments: list[str]) -> int:
         tools = default_tools(config.sandbox, knowledge_for(config), command.layers, command.cwd, config.all_agents)
         return run_server(command, tools)
 
-    return run_command("serve", run, explain=lambda error: lines_of_error(error, Surroundings(env=os.environ)))
+    return run_command("serve", run, explain=lambda error: lines_of_error(error, around))
 
 
 def _parse(arguments: list[str], manager: ServiceManager) -> ServeCommand:

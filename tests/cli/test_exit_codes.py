@@ -4,8 +4,10 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 import attrs
@@ -173,3 +175,24 @@ def test_call_without_a_user_to_ask(quick: Quick) -> None:
     for flags, code in (((), 3), (("--deny-ok",), 0)):
         ended = quick("run", "write", *flags, "--output", "json")
         assert ended.code == json.loads(ended.stdout)["exit_code"] == code
+
+
+@pytest.mark.parametrize(
+    "command", ["run hello", "chat --accessible", "sessions list", "sessions show x", "serve", "mcp serve"]
+)
+def test_stores_that_can_not_be_used(quick: Quick, tmp_path: Path, command: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "text.db").write_text("no database" * 100)
+    assert quick("run", "hello", "--store", "newer.db").code == 0
+    content = bytearray((tmp_path / "newer.db").read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    (tmp_path / "damaged.db").write_bytes(content)
+    with closing(sqlite3.connect(tmp_path / "newer.db")) as store:
+        store.execute("PRAGMA user_version = 9999")
+    for name, code in (("folder", 74), ("text.db/s.db", 74), ("damaged.db", 74), ("text.db", 2), ("newer.db", 2)):
+        ended = quick(*command.split(), "--store", name)
+        words = ended.stderr.decode()
+        assert (ended.code, ended.stdout) == (code, b""), words
+        assert f"the store {tmp_path / name}" in words
+        assert "\nNext: " in words
+        assert ("engine sessions repair" in words) == (name == "damaged.db")

@@ -83,15 +83,19 @@ def _list(args: argparse.Namespace) -> int:
         return print_text(f"{json.dumps([_document(name, each) for name, each in every.items()], indent=2)}\n")
     if not every:
         return print_text("No keys.\nNext: engine auth add HOST\n")
-    width = max(map(len, every))
-    lines: list[str] = []
+    rows: list[tuple[str, str]] = []
+    # A file that can't be read is the same problem of every provider.
+    problems: dict[str, list[str]] = {}
     for name, each in every.items():
         if isinstance(each, ConfigError):
-            notes = [str(each).splitlines()[0]]
+            problems.setdefault(str(each).splitlines()[0], []).append(name)
         else:
-            notes = [place_of(each), last_characters(each.key) if each.key else "", _age(each)]
-        lines.append(f"{name:<{width}}  {escape_control_chars('  '.join(filter(None, notes)))}\n")
-    return print_text("".join(lines))
+            notes = (place_of(each), last_characters(each.key) if each.key else "", _age(each))
+            rows.append((name, "  ".join(filter(None, notes))))
+    for problem, names in problems.items():
+        rows.append((names[0] if len(names) == 1 else f"{len(names)} providers", problem))
+    width = max(len(name) for name, _ in rows)
+    return print_text("".join(f"{name:<{width}}  {escape_control_chars(text)}\n" for name, text in rows))
 
 
 def _document(name: str, each: Credential | ConfigError) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 import attrs
@@ -29,7 +29,7 @@ from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import check_output, run_command
 from engine.cli.terminal.signals import termination_signals
 from engine.cli.terminal.standard_streams import standard_output
-from engine.core.errors import ConfigError, EngineError
+from engine.core.errors import ConfigError, EngineError, StoreError
 from engine.core.settings import Limits, Settings
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
@@ -42,6 +42,7 @@ from engine.store.memory import MEMORY
 from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 
+_HINTS: Final[Mapping[type[EngineError], str]] = {StoreError: "Next: engine chat --ephemeral"}
 VARIABLE: Final = "ENGINE_ACCESSIBLE"
 
 
@@ -82,7 +83,7 @@ def main(arguments: list[str]) -> int:
     def explain(error: EngineError) -> Sequence[str]:
         return lines_of_error(error, around)
 
-    return run_command("chat", run, explain=explain)
+    return run_command("chat", run, hints=_HINTS, explain=explain)
 
 
 def parse(arguments: list[str]) -> ChatOptions:

@@ -10,7 +10,7 @@ from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import CONFIG, JSON
 
-_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration"}
+_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration", 74: "a file can't be read or written"}
 _HOST: Final = Argument(name="host", help="the provider, such as openai", completes="host")
 _FLAGS: Final = FlagGroup("flags", (CONFIG,))
 

@@ -10,7 +10,12 @@ from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSON
 
-_CODES: Final = {0: "done", 1: "failed, or a file has an error", 2: "wrong usage or configuration"}
+_CODES: Final = {
+    0: "done",
+    1: "failed, or a file has an error",
+    2: "wrong usage or configuration",
+    74: "a file can't be read or written",
+}
 _KEY: Final = Argument(name="key", help='such as defaults.model or models."host/model".context')
 _TRUST: Final = Flag(names=("--trust",), help="read the project's files, as if it were trusted")
 _READ: Final = FlagGroup("flags", (CWD, _TRUST, *CONFIG_FLAGS))

@@ -12,7 +12,7 @@ from engine.cli.command_table.shared_flags import CONFIG, CONFIG_FLAGS, CWD, JSO
 from engine.cli.command_table.turn_flags import MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
 from engine.cli.flags.arg_types import directory
 
-_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration"}
+_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration", 74: "a file can't be read or written"}
 _NAME: Final = Argument(name="name", help="its name in the configuration")
 _FLAGS: Final = FlagGroup("flags", (CWD, *CONFIG_FLAGS))
 _YES: Final = Flag(names=("--yes",), help="approve without asking")

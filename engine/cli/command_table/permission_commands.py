@@ -16,7 +16,7 @@ _PROFILE: Final = Flag(
     default_text="the configuration's",
     example="--profile read-only",
 )
-_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage"}
+_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage", 74: "a file can't be read or written"}
 _RULE_FLAGS: Final = (FlagGroup("flags", (CWD, *CONFIG_FLAGS, _PROFILE)),)
 _FOLDER: Final = Argument(
     name="folder",

@@ -8,7 +8,7 @@ from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import JSON
 
-_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration"}
+_CODES: Final = {0: "done", 1: "failed", 2: "wrong usage or configuration", 74: "a file can't be read or written"}
 _NAME: Final = Argument(name="name", help="its name, as `engine plugins` lists it")
 _YES: Final = Flag(names=("--yes",), help="approve without asking")
 _SAMPLE: Final = "shop"

@@ -13,6 +13,7 @@ from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, F
 from engine.cli.command_table.shared_flags import CWD, PORT, STORE
 from engine.cli.command_table.turn_flags import COLOR, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
 from engine.cli.flags.arg_types import seconds
+from engine.cli.terminal.exit_codes import MEANINGS
 from engine.control.protocol.handshake import ROLES
 
 _UNITS: Final = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -144,6 +145,7 @@ _LIFE: Final = FlagGroup(
     ),
 )
 
+_OF_TURNS: Final = frozenset({1, 2, 4, 5, 6, 7, 8, 9, 70, 74, 141})
 _KEY_CODES: Final = {0: "done", 1: "there is no such token", 2: "wrong usage"}
 _TOKEN: Final = Argument(name="name", help="the token's name")
 
@@ -228,6 +230,7 @@ SERVE: Final = CommandSpec(
         1: "failed",
         2: "wrong usage",
         11: "a server runs already and --require-new is set",
+        74: "a file can't be read or written",
     },
     examples=(
         ("serve --open", "serve this folder, and open the page in a browser"),
@@ -286,6 +289,10 @@ ATTACH: Final = CommandSpec(
             ),
         ),
     ),
-    exit_codes={0: "detached or completed", 1: "stopped early or failed", 2: "wrong usage"},
+    # Those of the turn that was watched to its end. A signal detaches.
+    exit_codes={
+        0: "detached, or the turn completed",
+        **{code: meaning for code, meaning in MEANINGS.items() if code in _OF_TURNS},
+    },
     examples=(("attach", "watch the session that works"),),
 )

@@ -7,7 +7,7 @@ from typing import Final
 from engine.cli.command_table.command_spec import Argument, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import STORE
 
-CODES: Final = {0: "done", 1: "failed", 2: "wrong usage"}
+CODES: Final = {0: "done", 1: "failed", 2: "wrong usage", 74: "a file can't be read or written"}
 
 SESSION: Final = Argument(
     name="session",

@@ -154,7 +154,7 @@ STATS: Final = CommandSpec(
     notes=(
         "Prices are those of the catalogue at the time of the request. A sub-agent counts for the session that started it.",
     ),
-    exit_codes={0: "done", 1: "the store could not be read", 2: "wrong usage"},
+    exit_codes={0: "done", 1: "failed", 2: "wrong usage", 74: "a file can't be read or written"},
     examples=(("stats --days 1", "show what was spent today"),),
 )
 

@@ -78,7 +78,9 @@ class ConfigTarget:
             return self.path.read_text("utf-8")
         except FileNotFoundError:
             return ""
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
+            raise StoreError(f"can't read {self.path}: {error.strerror}\nNext: engine config path") from error
+        except UnicodeDecodeError as error:
             raise StoreError(f"can't read {self.path}: {error}\nNext: engine config path") from error
 
     def check(self, text: str, key: Key = ()) -> None:

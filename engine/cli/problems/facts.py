@@ -216,7 +216,9 @@ FACTS: Final[Mapping[str, Fact]] = {
     "again": lambda _, around: around.again,
     "local_run": lambda _, around: _command(around, "--model local:FILE.gguf", "TASK"),
     "fork_run": lambda failure, around: _command(around, f"--resume {failure.session} --fork"),
-    "unsaved_run": lambda _, around: _command(around, "--ephemeral"),
+    "unsaved_run": lambda _, around: (
+        "engine serve --store :memory:" if around.command == "serve" else _command(around, "--ephemeral")
+    ),
     "run": lambda _, around: around.again if around.again.startswith("engine run") else "",
 }
 

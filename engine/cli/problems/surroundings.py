@@ -53,7 +53,7 @@ class Surroundings(Value):
     place: str = ""
     is_saved: bool = True
     limits: Limits = Limits()
-    command: Literal["run", "chat"] = "run"
+    command: Literal["run", "chat", "serve"] = "run"
     again: str = "engine run --continue"
 
     def host(self, name: str) -> Host | None:

@@ -13,7 +13,7 @@ from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags import store_flags
 from engine.cli.flags.store_flags import PREFIX, open_store, resolve_store
 from engine.cli.terminal.exit_codes import NO_HINTS, run_command
-from engine.core.errors import ConfigError, EngineError, SessionNotFound
+from engine.core.errors import ConfigError, EngineError, SessionNotFound, StoreError
 from engine.core.ids import SessionId
 from engine.session.open_store import DATABASES
 from engine.store.memory import MEMORY
@@ -47,7 +47,7 @@ def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T
     place = resolve_store(args)
     # Reading must not create an empty store as a side effect.
     is_file = place != MEMORY and not place.startswith(DATABASES)
-    if is_file and not may_make and not Path(place).exists():
+    if is_file and not may_make and not _exists(place):
         raise NoStoreYet(f"there are no sessions so far: {place} does not exist")
 
     async def run() -> T:
@@ -55,6 +55,17 @@ def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T
             return await work(store)
 
     return trio.run(run)
+
+
+def _exists(place: str) -> bool:
+    """Return whether there is a file. It blocks. Raises `StoreError` if that can't be seen."""
+    try:
+        Path(place).stat()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise StoreError(f"the store {place} can't be read: {error.strerror}\nNext: engine doctor") from error
+    return True
 
 
 def current_folder() -> str:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -26,7 +27,9 @@ from engine.core.errors import (
     SessionError,
     SessionNotFound,
     SnapshotError,
+    StoreCorrupt,
     StoreError,
+    StoreMismatch,
     Unauthorized,
 )
 
@@ -84,7 +87,7 @@ MEANINGS: Final[Mapping[int, str]] = {
     NO_FIT: "the answer does not fit the schema",
     ELSEWHERE: "the session is open in another process",
     INTERNAL: "internal error",
-    OUTPUT_FAILED: "the output, or the session, can't be written",
+    OUTPUT_FAILED: "the output can't be written, or the sessions can't be read or written",
     129: "SIGHUP: the turn was cancelled and saved",
     130: "Ctrl-C: the turn was cancelled and saved",
     BROKEN_PIPE: "the reader of standard output has gone",
@@ -163,13 +166,12 @@ def _error_code(error: EngineError) -> int | None:
             return ELSEWHERE
         case MissingKey():
             return NO_KEY
-        case ConfigError() | SessionNotFound() | MessageNotFound():
+        # A store that is another program's file, or a newer engine's, was named in error.
+        case ConfigError() | SessionNotFound() | MessageNotFound() | StoreMismatch():
             return USAGE_ERROR
-        case OutputClosed():
+        case OutputClosed() | StoreError() | JournalCorrupt():
             return OUTPUT_FAILED
-        case StoreError() if error.is_full:
-            return OUTPUT_FAILED
-        case StoreError() | SessionError() | SnapshotError() | ServerOffline() | Unauthorized() | Draining():
+        case SessionError() | SnapshotError() | ServerOffline() | Unauthorized() | Draining():
             return FAILED
         case _:
             return None
@@ -178,7 +180,9 @@ def _error_code(error: EngineError) -> int | None:
 # Of libraries, whose errors are read by programs as well.
 _ADVICE_BY_WORDS: Final = (
     (re.compile(r"^the configuration file .* does not exist$"), "name another file, or leave it out"),
-    (re.compile(r"^(the |can't read the )?(configuration file )?/\S+\.toml\b"), "engine config check"),
+    (re.compile(r"^can't read the configuration file "), "engine doctor"),
+    (re.compile(r"^(the )?(configuration file )?/\S+\.toml\b"), "engine config check"),
+    (re.compile(r"^the folder for tokens and sockets "), "make it writable, or set XDG_STATE_HOME to another folder"),
     (re.compile(r"^unknown key "), "engine schema config"),
     (re.compile(r"^unknown agent "), "engine agents"),
     (re.compile(r"^--rule "), "add --rule 'allow bash git status'"),
@@ -198,6 +202,8 @@ def _usual_advice(name: str, error: EngineError) -> str:
             return "engine sessions repair"
         case ServerOffline():
             return "engine serve"
+        case StoreMismatch():
+            return "choose another file with --store"
         case StoreError():
             return "engine doctor"
         case _:
@@ -206,6 +212,11 @@ def _usual_advice(name: str, error: EngineError) -> str:
 
 
 def _hints_of(error: EngineError, hints: Mapping[type[EngineError], str]) -> Iterator[str]:
+    damaged = re.match(r"the store (.+) is damaged ", str(error)) if isinstance(error, StoreCorrupt) else None
+    if damaged is not None:
+        yield f"{ADVICE}engine sessions repair {shlex.quote(damaged[1])}"
+    # Further files may fail, which another store does not help.
+    is_elsewhere = isinstance(error, StoreError) and not str(error).startswith("the store ")
     for kind, hint in hints.items():
-        if isinstance(error, kind):
-            yield from hint.splitlines()
+        if isinstance(error, kind) and not is_elsewhere:
+            yield from hint.splitlines() if damaged is None else hint.replace(ADVICE, "or: ").splitlines()

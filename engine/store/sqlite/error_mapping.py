@@ -33,7 +33,7 @@ def to_store_error(error: sqlite3.Error, path: str) -> StoreError:
     code = primary_code(error)
     if code in _DAMAGED:
         return StoreCorrupt(
-            f"the store {path} is damaged ({error}): `engine sessions repair` puts what can be read into a new file"
+            f"the store {path} is damaged ({error}): `engine sessions repair` copies what can be read to a new file"
         )
     is_full = code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path))
     why = _TRANSIENT.get(sqlite3.SQLITE_FULL if is_full else code)

@@ -39,9 +39,12 @@ def create_file(path: Path) -> None:
     if not path.is_file():
         raise StoreError(f"the store {path} can't be written: it exists and is no file")
     # Otherwise SQLite opens it read-only, and fails at the first event. It also creates files in the folder.
-    for place in (path, path.parent):
-        if not os.access(place, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-            raise StoreError(f"the store {path} can't be written: {place} is read-only")
+    is_effective = os.access in os.supports_effective_ids
+    if not os.access(path, os.R_OK, effective_ids=is_effective):
+        raise StoreError(f"the store {path} can't be read: this user has no right to")
+    for place, name in ((path, "it"), (path.parent, "its folder")):
+        if not os.access(place, os.R_OK | os.W_OK, effective_ids=is_effective):
+            raise StoreError(f"the store {path} can't be written: {name} is read-only")
 
 
 def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:

@@ -81,9 +81,13 @@ async def rescue(damaged: Path, target: Path, *, schema: Schema = PRESENT) -> Re
 
 
 def _rescue(damaged: Path, target: Path, schema: Schema) -> RescueReport:
-    if target.exists():
+    try:
+        is_free, is_there = not target.exists(), damaged.is_file()
+    except OSError as error:
+        raise StoreError(f"the store {damaged} can't be read: {error.strerror}") from error
+    if not is_free:
         raise StoreError(f"{target} already exists: give the path of a new file")
-    if not damaged.is_file():
+    if not is_there:
         raise StoreError(f"there is no file {damaged}")
     source = sqlite3.connect(file_uri(str(damaged), "ro"), uri=True, isolation_level=None)
     try:

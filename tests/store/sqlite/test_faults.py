@@ -258,7 +258,7 @@ async def test_another_user_s_file(path: Path) -> None:
     os.seteuid(0)
     await (await stored(path)).aclose()
     os.seteuid(NOBODY)
-    with pytest.raises(StoreError, match="is read-only"):
+    with pytest.raises(StoreError, match="can't be read: this user has no right to"):
         await open_sqlite_store(path)
 
 
