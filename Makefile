@@ -10,6 +10,7 @@ JOBS ?= 2
 ARGS ?=
 # Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
 SOAK ?= 120
+SOAK_ENGINE ?= 7200
 SEED := $(or $(SEED),$(shell date +%s))
 # A whole test run with fewer cancelled runs than this is a failure.
 CANCELLED_RUNS ?= 20000
@@ -23,7 +24,7 @@ comma := ,
 say = @printf '%s\n' "== $(1)"
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
+.PHONY: help demo test test-fast full check static soak soak-engine bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -50,6 +51,10 @@ static: lint types javascript words shape docs wheel fragments # what needs no t
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \
 		--hypothesis-seed $(SEED) --timeout $$(( $(SOAK) * 2 + 600 )) -o faulthandler_timeout=0 $(ARGS)
+
+soak-engine: dev ## 200 sessions at a time, failing and flooding hosts, cancels, clients that leave: for SOAK_ENGINE seconds
+	@$(PYTEST) tests/os/test_soak_engine.py --soak-seconds $(SOAK_ENGINE) --soak-seed $(SEED) --timeout $$(( $(SOAK_ENGINE) * 2 + 600 )) \
+		-o faulthandler_timeout=0 $(ARGS)
 
 bench: ## the figures, each beside a baseline measured in the same run
 	@PYTHON='$(PYTHON)' scripts/venv.sh bench || { \
