@@ -57,13 +57,15 @@ ALWAYS_REFUSED: Final = ",".join((_ATTRIBUTES_BY_PATH, _SHARED_OBJECTS, _OTHER_P
 # What a box in which nothing can be changed refuses as well.
 READER_REFUSED: Final = _ATTRIBUTES_OF_OPEN_FILES
 NETWORK: Final = _SOCKETS
-# What namespaces do not keep inside: the user's keys, and calls that no filter sees.
+# What namespaces do not keep inside: the user's keys, calls that no filter sees, and files that have no name in the box
+# (since Linux 6.13 a user namespace is enough to open one by its handle).
 NOT_IN_NAMESPACES: Final = """
-keyctl 250 219, add_key 248 217, request_key 249 218, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427
+keyctl 250 219, add_key 248 217, request_key 249 218, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427,
+open_by_handle_at 304 265
 """
 # The same, and what reaches far into the kernel, or takes a file from another process. Containers refuse these as well.
 NOT_IN_SANDBOX: Final = f"""{NOT_IN_NAMESPACES},
-bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, pidfd_getfd 438 438, open_by_handle_at 304 265
+bpf 321 280, perf_event_open 298 241, userfaultfd 323 282, pidfd_getfd 438 438
 """
 
 

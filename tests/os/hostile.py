@@ -63,7 +63,8 @@ SENDS: Final[Mapping[str, str]] = {
     "git": "git ls-remote git://127.0.0.1:{port}/x",
     "curl": "curl -s http://127.0.0.1:{port}/",
     "x32": "{python} -c 'import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 41, 2, 1, 0)'",
-    "bind": "{python} -m http.server 0",
+    # In a network of its own it may listen: nothing comes from there.
+    "bind": '{python} -c \'import os, socket; socket.create_server((str(), 0)); print(*["CANARY" "-5b1f"] * (os.readlink("/proc/self/ns/net") == "{network}"))\'',
 }
 READS: Final[Mapping[str, str]] = {
     "outside": "cat {outside}/secret",
@@ -78,10 +79,11 @@ READS: Final[Mapping[str, str]] = {
     "environment of a process": "tr '\\0' '\\n' < /proc/{pid}/environ; cat /proc/{pid}/environ",
     "environments": "cat /proc/*/environ | tr '\\0' '\\n' | grep CANARY; ps eww | grep CANARY",
     "files of a process": "cat /proc/{pid}/fd/0 /proc/{pid}/root{outside}/secret /proc/{pid}/cwd/secret",
-    "memory": '{python} -c \'open("/proc/{pid}/mem", "rb").seek(4096)\' && echo CANARY',
+    "memory": '{python} -c \'open("/proc/{pid}/mem", "rb").seek(4096)\' && echo CANARY""-5b1f',
     "hard link": "ln {outside}/secret here; cat here",
     "manual": "man -l {outside}/secret; echo .so {outside}/secret | man -l -",
-    "by handle": '{python} -c \'import os, ctypes; print("CANARY") if ctypes.CDLL(None).syscall(303, -100, b"/", 0, 0, 0) >= 0 else 0\'',
+    # By the number of the file instead of its name, which no folder hides: open_by_handle_at.
+    "by handle": '{python} -c \'import os, ctypes; print(os.read(ctypes.CDLL(None).syscall(304, os.open(".", 0), bytes.fromhex("{handle}"), 0), 99))\'',
 }
 SIGNALS: Final[Mapping[str, str]] = {
     "kill": "kill -TERM {pid}; kill -9 {pid}",

@@ -1,13 +1,16 @@
 """The reader box, in each back end: real commands that try to leave it, and ordinary ones that must not notice it."""
 
+import ctypes
 import os
 import re
 import shutil
 import socket
+import stat
 import struct
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -75,6 +78,10 @@ class Place:
     port: int
     received: list[str]
     folder: Path | None = None
+    # The content of each path, with the inode and the time of its latest change.
+    contents: dict[str, tuple[tuple[int, int], tuple[object, bytes]]] = attrs.field(
+        factory=dict[str, tuple[tuple[int, int], tuple[object, bytes]]], init=False, repr=False
+    )
 
     @property
     def project(self) -> Path:
@@ -87,6 +94,8 @@ class Place:
             "port": self.port,
             "socket": self.root / "outside/listening",
             "pid": self.victim.pid,
+            "handle": _handle_of(self.root / "outside/secret"),
+            "network": os.readlink("/proc/self/ns/net"),
             "engine": os.getpid(),
             "abstract": self.root.name,
             "python": PYTHON,
@@ -106,8 +115,11 @@ class Place:
 
     def state(self) -> Mapping[str, object]:
         """Return all that a command could change here."""
-        paths = [self.root, *self.root.rglob("*")]
-        found: dict[str, object] = {str(path): _state_of(path) for path in paths}
+        found: dict[str, object] = {str(self.root): self._state_of(str(self.root))}
+        for folder, folders, files in os.walk(self.root):
+            for name in (*folders, *files):
+                path = f"{folder}/{name}"
+                found[path] = self._state_of(path)
         found["made in shared folders"] = [
             path
             for path in ("/tmp/engine-test-made", "/var/tmp/engine-test-made", "/dev/shm/engine-test-made")
@@ -122,16 +134,31 @@ class Place:
         found["received"] = list(self.received)
         return found
 
+    def _state_of(self, path: str) -> object:
+        found = os.lstat(path)
+        change = found.st_ino, found.st_ctime_ns
+        known, content = self.contents.get(path, (None, None))
+        # What changes the content or an attribute changes the time as well. It has steps, so a young one proves nothing.
+        if content is None or change != known or time.time() - found.st_ctime < 1:
+            content = _content_of(path, found.st_mode)
+            self.contents[path] = change, content
+        return found.st_mode, found.st_uid, found.st_mtime_ns, found.st_nlink, found.st_ino, content
 
-def _state_of(path: Path) -> object:
-    found = path.lstat()
-    attributes = (
-        [(name, os.getxattr(path, name)) for name in os.listxattr(path, follow_symlinks=False)]
-        if not path.is_symlink()
-        else []
-    )
-    content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
-    return found.st_mode, found.st_uid, found.st_mtime_ns, found.st_nlink, found.st_ino, attributes, content
+
+def _content_of(path: str, mode: int) -> tuple[object, bytes]:
+    """Return the attributes and the bytes of a file."""
+    if stat.S_ISLNK(mode):
+        return [], b""
+    attributes = [(name, os.getxattr(path, name)) for name in os.listxattr(path)]
+    return attributes, Path(path).read_bytes() if stat.S_ISREG(mode) else b""
+
+
+def _handle_of(path: Path) -> str:
+    """Return the handle of a file, as name_to_handle_at gives it, in hexadecimal."""
+    handle = ctypes.create_string_buffer(struct.pack("I", 128), 136)
+    code = ctypes.CDLL(None).name_to_handle_at(-100, bytes(path), handle, ctypes.byref(ctypes.c_int()), 0)
+    assert code == 0
+    return handle.raw.hex()
 
 
 @pytest.fixture
