@@ -174,6 +174,15 @@ class PathPattern:
         return is_named or by_path.match(absolute(self.project, path)) is not None
 
 
+@lru_cache(maxsize=2_048)
+def compile_path(pattern: str, project: str, home: str) -> PathPattern:
+    """Return the compiled pattern, the same one each time: every session has the patterns of the defaults.
+
+    Raises `ConfigError` for a pattern that matches nothing.
+    """
+    return PathPattern(pattern, project, home)
+
+
 @attrs.define(eq=False, repr=False)
 class _Matcher:
     """Regular expressions for the names and for the absolute paths of a pattern."""

@@ -12,6 +12,7 @@ program runs later by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, Literal, cast, get_args
 
 from engine.config.config import suggest_names
@@ -82,6 +83,7 @@ NO_SECRETS: Final = ("*.env.example", "*.env.sample", "*.env.template", "*.env.d
 _OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_output", "task_stop")
 
 
+@cache
 def defaults(profile: str = DEFAULT) -> Layer:
     """Return the lowest layer: the rules of a profile. Raises `ConfigError` if there is none of that name."""
     if profile not in PROFILES:

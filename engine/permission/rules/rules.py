@@ -27,7 +27,7 @@ from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import ACTIONS, Confinement, RequiredRight, Rule
 from engine.core.value_base import Value
-from engine.permission.rules.path_pattern import PathPattern
+from engine.permission.rules.path_pattern import PathPattern, compile_path
 from engine.permission.rules.rule_index import CommandIndex, PathIndex
 from engine.permission.rules.wildcard import Wildcard, wildcard
 
@@ -246,7 +246,7 @@ class Ruleset:
 
     def _check_pattern(self, rule: Rule) -> None:
         if base_permission(rule.permission) in PATH_PERMISSIONS:
-            self._paths[rule.pattern] = PathPattern(rule.pattern, self.project, self.home)
+            self._paths[rule.pattern] = compile_path(rule.pattern, self.project, self.home)
         else:
             self._wildcards[rule.pattern] = Wildcard(rule.pattern)
 
@@ -282,7 +282,7 @@ class Ruleset:
         """Return the pattern as a path pattern; None if it matches no path, as in a rule for many permissions."""
         if pattern not in self._paths:
             try:
-                self._paths[pattern] = PathPattern(pattern, self.project, self.home)
+                self._paths[pattern] = compile_path(pattern, self.project, self.home)
             except ConfigError:
                 self._paths[pattern] = None
         return self._paths[pattern]
