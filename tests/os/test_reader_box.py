@@ -95,7 +95,7 @@ class Place:
             "socket": self.root / "outside/listening",
             "pid": self.victim.pid,
             "handle": _handle_of(self.root / "outside/secret"),
-            "network": os.readlink("/proc/self/ns/net"),
+            "network": str(Path("/proc/self/ns/net").readlink()),
             "engine": os.getpid(),
             "abstract": self.root.name,
             "python": PYTHON,
