@@ -17,7 +17,7 @@ from engine.core.threads import to_thread
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
 from engine.mcp.approvals import Approvals, Approved, Withheld, review, withheld_tools
 from engine.mcp.elicitation import ask_user
-from engine.mcp.server_task import ServerTask, import_alone
+from engine.mcp.server_task import ServerTask, imported
 from engine.mcp.server_text import bounded, framed_description, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.tools.call_values import ToolOutput
@@ -224,8 +224,8 @@ class ManagedServer:
 
 
 async def _call(task: ServerTask, definition: ToolDefinition, arguments: JsonArguments, ctx: ToolContext) -> ToolOutput:
-    # In a thread: it brings the SDK, which a server that still starts may not have loaded yet.
-    calls = await to_thread(import_alone, "engine.mcp.server_calls")
+    # It brings the SDK, which a server that still starts may not have loaded yet.
+    calls = await imported("engine.mcp.server_calls")
     caller = calls.ServerCaller(task=task, ctx=ctx, elicit=partial(ask_user, task.name, ctx))
     return cast("ToolOutput", await caller.call(definition, arguments.value))
 

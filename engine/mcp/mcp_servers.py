@@ -20,7 +20,7 @@ from engine.mcp.elicitation import ask_user
 from engine.mcp.managed_server import CheckedTools, ManagedServer
 from engine.mcp.server_memory import ServerMemory
 from engine.mcp.server_state import ServerState
-from engine.mcp.server_task import RETRIES, ServerTask, import_alone
+from engine.mcp.server_task import RETRIES, ServerTask, imported
 from engine.mcp.server_text import bounded, one_line
 from engine.mcp.tool_definition import ToolList
 from engine.tools.call_values import Need, ToolOutput
@@ -270,6 +270,6 @@ async def _read(servers: Mapping[str, ManagedServer], arguments: JsonArguments, 
         raise ToolError(f"There is no MCP server {name!r}. There are: {', '.join(servers)}.")
     if len(uri) > _MOST_URI_CHARS:
         raise ToolError("The URI is too long.")
-    calls = await to_thread(import_alone, "engine.mcp.server_calls")
+    calls = await imported("engine.mcp.server_calls")
     caller = calls.ServerCaller(task=managed.task, ctx=ctx, elicit=partial(ask_user, name, ctx))
     return cast("ToolOutput", await caller.read(uri))

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _importing = threading.Lock()
+_imported: dict[str, ModuleType] = {}
 
 # After a failure; then the user decides.
 RETRIES: Final = (1.0, 4.0, 15.0, 60.0)
@@ -368,23 +369,31 @@ class _Live:
 
 
 async def load_sdk() -> ModuleType:
-    """Import what needs the SDK, in a thread. Always a checkpoint. Raises `ImportError` with advice."""
+    """Import what needs the SDK. A checkpoint the first time. Raises `ImportError` with advice."""
     try:
-        return await to_thread(import_alone, "engine.mcp.connect")
+        return await imported("engine.mcp.connect")
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("engine."):
             raise
         raise ImportError("MCP servers need the extra 'mcp': pip install 'nursery-engine[mcp]'") from error
 
 
-def import_alone(name: str) -> ModuleType:
+async def imported(name: str) -> ModuleType:
+    """Return a module that needs the SDK, imported in a thread. A checkpoint the first time."""
+    # Each call asks for one: a thread would cost it a millisecond, and several on a busy machine.
+    known = _imported.get(name)
+    return await to_thread(_import_alone, name) if known is None else known
+
+
+def _import_alone(name: str) -> ModuleType:
     """Import a module that needs the SDK. It blocks.
 
     One thread at a time: two that import different parts of the SDK, whose modules import each other, would each wait for the
     other, and Python then gives one of them a module that is half initialised.
     """
     with _importing:
-        return importlib.import_module(name)
+        module = _imported[name] = importlib.import_module(name)
+        return module
 
 
 def describe_failure(error: BaseException) -> str:
