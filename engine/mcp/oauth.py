@@ -17,7 +17,8 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 import attrs
 import httpx2
 import trio
-from mcp.client.auth import OAuthClientProvider
+from mcp.client.auth import OAuthClientProvider, OAuthTokenError
+from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
@@ -54,6 +55,7 @@ class StoredLogin(Value):
         resource: what they are for.
         client_id: our registration at the issuer.
         client_secret: its secret; empty: it has none.
+        auth_method: how the issuer wants it; empty: in the form.
         access_token: sent to the server.
         refresh_token: for a new access token; empty: a new login is needed.
         expires: when the access token expires, in seconds since 1970; 0: unknown.
@@ -65,6 +67,7 @@ class StoredLogin(Value):
     resource: str
     client_id: str
     client_secret: str = attrs.field(default="", repr=False)
+    auth_method: str = ""
     access_token: str = attrs.field(repr=False)
     refresh_token: str = attrs.field(default="", repr=False)
     expires: float = 0.0
@@ -151,10 +154,12 @@ def _refreshed(login: StoredLogin) -> StoredLogin | None:
     form = {"grant_type": "refresh_token", "refresh_token": login.refresh_token, "client_id": login.client_id}
     if login.resource:
         form["resource"] = login.resource
-    if login.client_secret:
-        form["client_secret"] = login.client_secret
+    try:
+        form, headers = _identity(login).prepare_token_auth(form)
+    except OAuthTokenError:
+        return None
     with httpx2.Client(timeout=_REFRESH_SECONDS) as client:
-        answer = client.post(login.token_endpoint, data=form)
+        answer = client.post(login.token_endpoint, data=form, headers=headers)
     if answer.status_code >= 500:
         raise httpx2.HTTPStatusError("the issuer failed", request=answer.request, response=answer)
     if answer.status_code != 200:
@@ -168,6 +173,22 @@ def _refreshed(login: StoredLogin) -> StoredLogin | None:
         access_token=token.access_token,
         refresh_token=token.refresh_token or login.refresh_token,
         expires=_expiry(token),
+    )
+
+
+def _identity(login: StoredLogin) -> OAuthContext:
+    """Return what the SDK needs to say who we are, in the way that the issuer wants."""
+    method = login.auth_method or ("client_secret_post" if login.client_secret else "none")
+    client = OAuthClientInformationFull(
+        client_id=login.client_id, client_secret=login.client_secret or None, token_endpoint_auth_method=method
+    )
+    return OAuthContext(
+        login.url,
+        OAuthClientMetadata(redirect_uris=None),
+        _Storage(),
+        redirect_handler=None,
+        callback_handler=None,
+        client_info=client,
     )
 
 
@@ -339,6 +360,7 @@ def _login_of(
         resource=context.get_resource_url(),
         client_id=client.client_id or "",
         client_secret=client.client_secret or "",
+        auth_method=client.token_endpoint_auth_method or "",
         access_token=tokens.access_token,
         refresh_token=tokens.refresh_token or "",
         expires=_expiry(tokens),

@@ -261,6 +261,30 @@ async def test_token_is_refreshed_once(web: WebServer, tmp_path: Path, is_expire
     assert web.requests.count("POST /token") == 1
 
 
+async def test_issuer_gets_the_secret_as_it_wants(web: WebServer, tmp_path: Path) -> None:
+    demands_a_token(web)
+    # Of "engine-1:s%3A1": the parts are encoded by themselves.
+    web.basic = "Basic ZW5naW5lLTE6cyUzQTE="
+    pages: list[str] = []
+
+    def visit(url: str) -> None:
+        query = parse_qs(urlsplit(url).query)
+        pages.append(f"{query['redirect_uri'][0]}?code=c&state={query['state'][0]}&iss={web.base}")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(log_in, "liar", McpServer(url=web.url), visit)
+        while not pages:
+            await trio.sleep(0.01)
+        await trio.to_thread.run_sync(lambda: urllib.request.urlopen(pages[0]).read())
+    login = LoginFile.of_user().load(web.url)
+    assert login is not None
+    # It has expired since: the refresh says who we are in the same way.
+    LoginFile.of_user().save(attrs.evolve(login, expires=1.0))
+    async with running(McpServer(url=web.url), tmp_path) as task:
+        assert text_of(await answer(task, call("echo"))) == "called"
+    assert web.requests.count("POST /token") == 2
+
+
 @pytest.mark.parametrize("refresh", ["", "used"])
 async def test_expired_login_needs_a_new_one(web: WebServer, tmp_path: Path, refresh: str) -> None:
     demands_a_token(web)

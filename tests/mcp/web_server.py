@@ -37,6 +37,8 @@ class WebServer:
     tokens: list[str] = attrs.field(factory=list[str])
     requests: list[str] = attrs.field(factory=list[str])
     issued: int = 0
+    # The header that requests for tokens must have; empty: none.
+    basic: str = ""
 
     @property
     def base(self) -> str:
@@ -60,9 +62,9 @@ class WebServer:
         if path == "/mcp":
             message = json.loads(body or b"{}")
             return self.answer(message, headers) or self._usual(message)
-        return self._issuer(path, body)
+        return self._issuer(path, body, headers)
 
-    def _issuer(self, path: str, body: bytes) -> Reply:
+    def _issuer(self, path: str, body: bytes, headers: Mapping[str, str]) -> Reply:
         match path:
             case "/.well-known/oauth-protected-resource/mcp":
                 return as_json({"resource": self.url, "authorization_servers": [self.base]})
@@ -71,12 +73,16 @@ class WebServer:
                 more = {"response_types_supported": ["code"], "code_challenge_methods_supported": ["S256"]}
                 return as_json({"issuer": self.base, **ends, **more})
             case "/register":
-                return as_json({**json.loads(body), "client_id": "engine-1"}, 201)
+                how = (
+                    {"client_secret": "s:1", "token_endpoint_auth_method": "client_secret_basic"} if self.basic else {}
+                )
+                return as_json({**json.loads(body), "client_id": "engine-1", **how}, 201)
             case "/token":
                 form = parse_qs(body.decode())
                 is_known = form["grant_type"] == ["authorization_code"] or form.get("refresh_token") == [
                     f"refresh-{self.issued}"
                 ]
+                is_known = is_known and (not self.basic or headers.get("Authorization") == self.basic)
                 return self.issue() if is_known else as_json({"error": "invalid_grant"}, 400)
             case _:
                 return Reply(status=404)
