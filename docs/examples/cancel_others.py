@@ -1,8 +1,11 @@
 """What cancel_everywhere finds in code of others: ideas of Trio's documentation, httpcore, trio-websocket, on real sockets."""
 
 import logging
+import os
+import tempfile
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 
 import httpcore
 import trio
@@ -64,6 +67,12 @@ async def own_synchronisation() -> None:
         lot.unpark_all()
 
 
+async def written_file() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        async with await trio.open_file(f"{folder}/notes", "w") as file:
+            await file.write("hello")
+
+
 # ---- installed packages, on the loopback -----------------------------------------------------------------------------
 
 
@@ -113,7 +122,7 @@ def show(function: Callable[[], Awaitable[None]], *by: str) -> None:
         struck = failure.struck
         print(f"{name}: {len(failure.also_at)} of {failure.total} points; the first is {failure.injection}")
         print(f"    arrived at: {struck[1] if struck else 'nowhere'}")
-        print(f"    broken: {failure.problems[0].partition(' fd=')[0][:72]}...")
+        print(f"    broken: {failure.problems[0].partition(' fd=')[0].partition(' name=')[0][:72]}...")
     else:
         print(f"{name}: {report.points} points, nothing found")
 
@@ -121,10 +130,13 @@ def show(function: Callable[[], Awaitable[None]], *by: str) -> None:
 def main() -> None:
     for function in (producers_and_consumers, echo_server_and_client, own_synchronisation, httpcore_pool):
         show(function, "scope", "deadline", "sibling", "thread", "interrupt")
+    show(written_file, "scope", "deadline", "sibling", "thread")
+    show(written_file, "interrupt")
     show(websocket, "scope")
     show(websocket, "interrupt")
 
 
 if __name__ == "__main__":
+    os.chdir(Path(__file__).parent)  # the report names files from here
     logging.getLogger("trio-websocket").setLevel(logging.CRITICAL)
     main()

@@ -1,10 +1,12 @@
 """Faults planted in small Trio programs, each of another kind and with its reason; and correct programs that look wrong."""
 
 import gc
+import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
@@ -482,12 +484,33 @@ async def finishes_although_cancelled() -> None:
     receive.close()
 
 
+async def receives_the_signal_itself() -> None:
+    with trio.open_signal_receiver(signal.SIGINT) as signals, trio.move_on_after(30):
+        async for _ in signals:
+            break
+
+
+async def waits_for_a_slow_delivery() -> None:
+    """The thread has ended its work, and takes a while to say so: virtual time must not jump."""
+    delivered, token = trio.Event(), trio.lowlevel.current_trio_token()
+
+    def deliver(_: object) -> None:
+        time.sleep(0.01)
+        token.run_sync_soon(delivered.set)
+
+    with trio.CancelScope(shield=True), trio.fail_after(5):
+        trio.lowlevel.start_thread_soon(int, deliver)
+        await delivered.wait()
+
+
 UNUSUAL = (
     keeps_cancelled_for_later,
     is_cancelled_many_times_on_its_way,
     ends_its_own_nursery,
     abandons_a_short_thread,
     finishes_although_cancelled,
+    receives_the_signal_itself,
+    waits_for_a_slow_delivery,
 )
 
 

@@ -9,6 +9,7 @@ import attrs
 import trio
 
 from engine.testing.cancellation.injections import Means
+from engine.testing.cancellation.trio_internals import raises_keyboard_interrupt
 
 REASON = "injected by cancel_everywhere"
 
@@ -32,7 +33,8 @@ class CancelTarget:
         watchdog: its deadline is when the function should have ended.
         bell: wakes the sibling task.
         token: of the run.
-        interrupted: a KeyboardInterrupt was sent.
+        interrupted: SIGINT was sent.
+        must_interrupt: it raises KeyboardInterrupt; false where the function receives the signal by itself.
     """
 
     limit: float = 10.0
@@ -42,11 +44,13 @@ class CancelTarget:
     bell: trio.Event = attrs.field(factory=trio.Event, init=False)
     token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     interrupted: bool = attrs.field(default=False, init=False)
+    must_interrupt: bool = attrs.field(default=False, init=False)
 
     def strike(self, means: Means, *, first: bool) -> None:
         """Cancel the function, for the first or the second time."""
-        # From now on the function has so much time.
-        self.watchdog.deadline = trio.current_time() + self.limit
+        if means != "interrupt" or raises_keyboard_interrupt():
+            # From now on the function has so much time. A program that receives the signal as an event may go on.
+            self.watchdog.deadline = trio.current_time() + self.limit
         scope = self.first if first else self.second
         match means:
             case "scope":
@@ -63,4 +67,5 @@ class CancelTarget:
                 thread.join()
             case "interrupt":
                 self.interrupted = True
+                self.must_interrupt = self.must_interrupt or raises_keyboard_interrupt()
                 signal.raise_signal(signal.SIGINT)

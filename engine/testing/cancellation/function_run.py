@@ -156,7 +156,7 @@ def perform(
             raise KeyboardInterrupt from error
         is_interrupted = True
     # A `Cancelled` that a clean-up raises may replace it; then the function was left all the same.
-    if points.target.interrupted and run.returned and not is_interrupted and not points.problems:
+    if points.target.must_interrupt and run.returned and not is_interrupted and not points.problems:
         run.problems.append("KeyboardInterrupt was swallowed: the run ended without it")
 
 

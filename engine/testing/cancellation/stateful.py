@@ -14,7 +14,7 @@ blocked, so a rule, its cancels included, has the same effect whenever it is rep
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar, TypeVarTuple, final
@@ -225,8 +225,10 @@ class TrioMachine(RuleBasedStateMachine):
 
     def run(self, function: Callable[[*Args], Awaitable[T]], *arguments: *Args) -> T:
         """Run an async function in Trio to its end, let Trio run until every task waits, and return the result."""
+        __tracebackhide__ = True
 
         async def body() -> T:
+            __tracebackhide__ = True
             result = await function(*arguments)
             await trio.testing.wait_all_tasks_blocked()
             return result
@@ -289,6 +291,7 @@ class TrioMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Cancel all tasks, check that they end, and close everything. Hypothesis calls it."""
+        __tracebackhide__ = True
         try:
             if self._thread.is_alive():
                 self._end()
@@ -301,22 +304,30 @@ class TrioMachine(RuleBasedStateMachine):
             raise AssertionError("; ".join(complained))
 
     def _end(self) -> None:
+        __tracebackhide__ = True
+        cancelled = _places(self.alive())
         try:
-            for task in self.alive():
-                self.run(self._cancel, task)
-            if self.alive():
-                self.pass_time(self.settle_limit)
-            left = self.alive()
-            if left:
-                where = "; ".join(f"{task.name} at {task.place}" for task in left)
-                raise AssertionError(f"cancelled tasks have not ended after {self.settle_limit:g} seconds: {where}")
+            self._end_tasks()
             self.run(self.tear_down)
             self.tasks_raise_only_what_they_may()
+        except AssertionError as error:
+            if cancelled:
+                error.add_note(f"At the end of the machine these tasks were cancelled: {cancelled}")
+            raise
         finally:
             self._token_call(self._release)
             self._thread.join(MOST_REAL_SECONDS)
             if self._thread.is_alive():
                 raise RuntimeError("a task does not end: the thread of this machine is left")
+
+    def _end_tasks(self) -> None:
+        __tracebackhide__ = True
+        for task in self.alive():
+            self.run(self._cancel, task)
+        if self.alive():
+            self.pass_time(self.settle_limit)
+        if left := _places(self.alive()):
+            raise AssertionError(f"cancelled tasks have not ended after {self.settle_limit:g} seconds: {left}")
 
     # ---- inside of Trio ----------------------------------------------------------------------------------------------
 
@@ -360,3 +371,8 @@ class TrioMachine(RuleBasedStateMachine):
             deadline = trio.lowlevel.current_statistics().seconds_to_next_deadline
             self._clock.jump(max(0.0, min(left, deadline)))
             await trio.testing.wait_all_tasks_blocked()
+
+
+def _places(tasks: Sequence[RunningTask]) -> str:
+    """Return where these tasks wait, as words."""
+    return "; ".join(f"{task.name} at {task.place}" for task in tasks)

@@ -11,8 +11,11 @@ from __future__ import annotations
 import ctypes
 import functools
 import random
+import signal
+import sys
 import threading
 from collections.abc import Iterable, Iterator
+from types import FrameType
 from typing import NoReturn
 
 import attrs
@@ -29,7 +32,7 @@ def _unknown(problem: object) -> str:
 
 
 try:
-    from trio._core import _run
+    from trio._core import _ki, _run
     from trio._core._thread_cache import THREAD_CACHE, WorkerThread
 except ImportError as missing:
     raise ImportError(_unknown(missing)) from missing
@@ -70,10 +73,27 @@ def shields_of(task: trio.lowlevel.Task, scope: trio.CancelScope) -> Iterator[tr
         status = status.parent
 
 
+def raises_keyboard_interrupt() -> bool:
+    """Tell whether SIGINT raises KeyboardInterrupt now: no part of the program receives it by itself."""
+    return getattr(signal.getsignal(signal.SIGINT), "__module__", "") == _ki.__name__
+
+
 def idle_workers() -> set[int]:
-    """Return the identifiers of the threads that Trio keeps for later use."""
-    threads = [getattr(worker, "_thread", None) for worker in list(THREAD_CACHE._idle_workers)]
-    return {thread.ident for thread in threads if thread is not None}
+    """Return the identifiers of the threads that Trio keeps for later use.
+
+    A worker calls itself idle before it delivers its result; it is idle when it is back in its loop.
+    """
+    workers = list(THREAD_CACHE._idle_workers)
+    if not workers:
+        return set()
+    frames = sys._current_frames()
+    return {
+        ident for worker in workers if (ident := worker._thread.ident) is not None and _is_in_loop(frames.get(ident))
+    }
+
+
+def _is_in_loop(frame: FrameType | None) -> bool:
+    return frame is None or frame.f_code.co_name == "_work"
 
 
 def busy_threads() -> set[int]:
@@ -108,7 +128,9 @@ def _check_names() -> None:
     assert isinstance(_run._r, random.Random), "its scheduler has another source of chance"
     assert isinstance(_run._ALLOW_DETERMINISTIC_SCHEDULING, bool), "its scheduler can't be seeded"
     # A worker would be a thread that stays for ten seconds: its class says as much.
-    are_known = hasattr(THREAD_CACHE, "_idle_workers") and hasattr(WorkerThread, "_thread")
+    are_known = hasattr(THREAD_CACHE, "_idle_workers") and all(
+        hasattr(WorkerThread, name) for name in ("_thread", "_work")
+    )
     assert are_known, "its idle threads are not known"
 
 

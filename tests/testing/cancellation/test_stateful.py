@@ -101,3 +101,18 @@ def test_lost_slot_shrinks_to_one_task() -> None:
         run_state_machine_as_test(LosingMachine, settings=SETTINGS)
     rules = [line for line in getattr(raised.value, "__notes__", []) if "state.use(" in line]
     assert "\n".join(rules).count("state.use(") == 1
+
+
+def test_tasks_cancelled_at_the_end_are_named() -> None:
+    class WaitingMachine(TrioMachine):
+        @rule()
+        def wait_for_long(self) -> None:
+            self.start(trio.sleep, 100)
+
+        async def tear_down(self) -> None:
+            assert not self.tasks, "a task was there"
+            await trio.lowlevel.checkpoint()
+
+    with pytest.raises(AssertionError, match="a task was there") as raised:
+        run_state_machine_as_test(WaitingMachine, settings=QUICK)
+    assert "these tasks were cancelled: sleep at" in "\n".join(getattr(raised.value, "__notes__", []))
