@@ -433,6 +433,7 @@ export class SessionView {
   // -- drawing ------------------------------------------------------------------------------------
 
   #changed(item) {
+    if (item?.type === "head") void this.#refreshRow();
     if (item?.type === "turn_started" && item.path?.length === 1) announceTurn("start");
     if (item?.type === "turn_ended" && item.path?.length === 1) announceTurn("end", endOf(item.result, item.ending).text);
     if (item?.type === "step_ended" || item?.type === "resync" || item?.type === "compaction_ended") this.#measure();
@@ -441,6 +442,17 @@ export class SessionView {
     this.panel.feed(item);
     if (item?.type !== "text_delta" && item?.type !== "arguments_delta" && item?.type !== "reasoning_delta") this.version += 1;
     this.update();
+  }
+
+  /** Ask whether another engine still has the session open: this server reports only the changes of its own. */
+  async #refreshRow() {
+    if (this.app.rowOf(this.session.id)?.holder === "here") return;
+    try {
+      this.app.sidebar.replace((await this.session.call("session.get")).row);
+      this.update();
+    } catch {
+      // The list keeps what it has.
+    }
   }
 
   /** Ask what fills the window, not more often than once in two seconds. */

@@ -55,6 +55,12 @@ export class Sidebar {
     this.update();
   }
 
+  /** Take a newer row of a session, also of one that the list has not shown yet. */
+  replace(row) {
+    if (row.parent_id === null) this.rows.set(row.id, { waiting: 0, waiting_since: null, ...this.rows.get(row.id), row });
+    this.update();
+  }
+
   async #older() {
     try {
       const { rows, next } = await this.app.client.call("session.list", { limit: PAGE, before: this.next });

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,3 +18,10 @@ def browser_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.skip("there is no chromium: see .ci/run")
     with chromium(tmp_path_factory.mktemp("chromium")) as address:
         yield address
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with a short name, for the Unix socket."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)

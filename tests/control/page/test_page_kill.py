@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -17,13 +15,6 @@ from tests.support.killed_server import KilledServer, killed_server
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
 FACTS = "document.querySelector('.call-facts')?.textContent"
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """A folder with a short name, for the Unix socket."""
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
 
 
 async def open_session(server: KilledServer, page: Page) -> None:

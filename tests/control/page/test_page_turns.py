@@ -10,11 +10,13 @@ import trio
 
 from engine.agents import AgentConfig
 from engine.config.config import Config
+from engine.control.listen import ServeOptions
 from engine.core.errors import RateLimited
 from engine.testing.script import Answer, Fail, Pause, call, done, reasoning, text
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agent, Agents
 from engine.tools.builtin.task_jobs import task_tools
+from tests.support.served_engine import served
 from tests.support.served_page import ServedPage, served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
@@ -189,6 +191,24 @@ async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address:
         # What was drawn is still the same node: the page has not begun again.
         assert await page.js("globalThis.before === document.querySelector('.text-part')")
         page.errors.clear()
+
+
+async def test_session_of_an_engine_that_has_gone_is_free(tmp_path: Path, browser_address: str, folder: Path) -> None:
+    """Only the engine that has a session open reports what becomes of it: the page asks again when the session is shown."""
+    state = "document.querySelector('.status')?.textContent"
+    async with served_page(tmp_path, browser_address) as shown:
+        half = [*text("Half of it")[:-1], Pause(1_000)]
+        async with served(tmp_path, half, options=ServeOptions(folder=folder)) as other:
+            session = await other.engine.create_session(cwd=shown.project)
+            other.engine.start_turn(session, "Go")
+            while session.state.turn is None or session.state.turn.step is None:
+                await trio.sleep(0.01)
+            await shown.show(session.id)
+            await shown.page.wait(f"{state} === 'Open in another engine'")
+        await shown.page.js("location.hash = '#/'")
+        await shown.page.wait(f"!({state})")
+        await shown.show(session.id)
+        await shown.page.wait(f"{state} === 'Idle'")
 
 
 SIGNS = [
