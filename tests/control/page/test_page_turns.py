@@ -51,7 +51,7 @@ async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> N
             "2",
         ]
         assert (shown.project / "a.py").read_text() == "x = 1\n"
-        assert "(1)" in await page.js("document.title")
+        await page.wait("document.title.includes('(1)')")
         await answer(shown, "Allow once")
         # What is typed next is a message, and no single key of the page.
         await page.wait("document.activeElement.matches('.composer-field')")
