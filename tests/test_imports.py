@@ -1,5 +1,6 @@
 """What importing costs, as lists of modules: these do not depend on the machine. The milliseconds are in benchmarks/."""
 
+import json
 import os
 import pkgutil
 import re
@@ -121,3 +122,93 @@ def test_console_script_prints_the_version() -> None:
     """The installed script calls `engine.cli:main`; so does this."""
     code = "import sys; sys.argv = ['engine', '--version']\nfrom engine.cli import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
     assert not ({"trio"} | HEAVY | COMMAND_LINE_LIBRARIES) & roots(modules_after(code) - modules_after(""))
+
+
+# What is loaded when `engine run` connects for its first request. Both numbers are ceilings: lower them when they fall.
+# See docs/design/0076-starting-quickly.md.
+MOST_MODULES = 420
+MOST_CLASSES = 600
+# Of use later, if at all: while the model thinks, when a call is judged, when something is printed or goes wrong.
+NOT_BEFORE_THE_REQUEST = (
+    "engine.cli.problems.situations",
+    "engine.cli.text",
+    "engine.compaction.compactor",
+    "engine.json_schema",
+    "engine.mcp",
+    "engine.permission.effects",
+    "engine.permission.paths",
+    "engine.permission.programs",
+    "engine.permission.shell",
+    "engine.plugins.plugin_packages",
+    "engine.process.run_tree",
+    "engine.providers.anthropic",
+    "engine.providers.openai_chat.decode",
+    "engine.providers.wire.decoding",
+    "engine.sandbox",
+    "engine.snapshots.git_backend",
+    "engine.telemetry",
+)
+HEAVY_BEFORE_THE_REQUEST = (HEAVY - {"cattrs", "httpx", "httpcore", "anyio", "sqlite3"}) | {
+    "difflib",
+    "wcwidth",
+    "zipfile",
+}
+FIRST_REQUEST = """
+import gc, json, os, socket, sys
+server = socket.create_server(("127.0.0.1", 0))
+place = server.getsockname()
+
+def on_event(name, arguments):
+    if name == "socket.connect" and arguments[1][:2] == place:
+        classes = {
+            kind for kind in gc.get_objects()
+            if isinstance(kind, type) and "__attrs_attrs__" in vars(kind) and kind.__module__.startswith("engine.")
+        }
+        print(json.dumps([sorted(sys.modules), sorted(f"{kind.__module__}.{kind.__qualname__}" for kind in classes)]))
+        sys.stdout.flush()
+        os._exit(0)
+
+sys.addaudithook(on_event)
+sys.argv[0] = "engine"
+from engine.cli import main
+url = "http://{}:{}/v1".format(*place)
+main(["run", "-c", f'hosts.lo.base_url="{url}"', "-c", 'hosts.lo.wire="openai_chat"', "-m", "lo/x", "Hello."])
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_at_first_request(tmp_path_factory: pytest.TempPathFactory) -> tuple[frozenset[str], frozenset[str]]:
+    """The modules, and the attrs classes of ours, of a process `engine run` that connects for its first request."""
+    home = tmp_path_factory.mktemp("home")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_REQUEST],
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    modules, classes = json.loads(done.stdout.splitlines()[-1])
+    return frozenset(modules), frozenset(classes)
+
+
+def test_first_request_waits_for_few_modules(
+    loaded_at_first_request: tuple[frozenset[str], frozenset[str]],
+) -> None:
+    modules, classes = loaded_at_first_request
+    own = {name for name in modules if name.partition(".")[0] == "engine"}
+    assert "engine.providers.openai_chat.encode" in own  # the request was made, not refused
+    assert len(own) <= MOST_MODULES
+    assert len(classes) <= MOST_CLASSES
+
+
+def test_first_request_waits_for_nothing_heavy(
+    loaded_at_first_request: tuple[frozenset[str], frozenset[str]],
+) -> None:
+    modules, _ = loaded_at_first_request
+    assert HEAVY_BEFORE_THE_REQUEST & roots(modules) == frozenset()
+    early = {name for name in modules for each in NOT_BEFORE_THE_REQUEST if f"{name}.".startswith(f"{each}.")}
+    assert early <= {"engine.json_schema"}  # the facade, which loads nothing

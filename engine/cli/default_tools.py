@@ -10,10 +10,8 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.sandbox_config import Sandbox
-from engine.prompt.skills import find_skills
 from engine.settings_file.config_file import usual_path
 from engine.tools.builtin.builtin_tools import builtin_tools
-from engine.tools.builtin.skill import skill_tool
 from engine.tools.builtin.task import Agents, task_tool
 from engine.tools.tool import Tool
 
@@ -83,8 +81,14 @@ def default_tools(
     tools = builtin_tools(sandbox=sandbox, programs=programs)
     if layers is not None and cwd is not None:
         if layers.may_have_skills(str(cwd)):
+            # Imported here, as below: few users have skills.
+            from engine.tools.builtin.skill import skill_tool
+
             tools = (*tools, skill_tool(layers.skills_at))
         return _with_task(tools, agents)
+    from engine.prompt.skills import find_skills
+    from engine.tools.builtin.skill import skill_tool
+
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
         print_error(f"skill {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")

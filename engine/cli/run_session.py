@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
@@ -21,7 +21,6 @@ from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import continue_noted, termination_signals
 from engine.cli.terminal.standard_streams import print_error
-from engine.cli.turn.request_notes import RequestNotes
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.seen_notices import SeenNotices
 from engine.cli.turn.turn_view import TurnView, is_here
@@ -37,6 +36,9 @@ from engine.snapshots.project_snapshots import ProjectSnapshots
 from engine.store.memory import MEMORY
 from engine.store.store_protocols import SessionRow
 from engine.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from engine.cli.turn.request_notes import RequestNotes
 
 # Seconds. Without a user, a run must end even if its provider never answers.
 MAX_WAIT: Final = 300.0
@@ -89,7 +91,7 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
                         is_saved=options.place != MEMORY,
                         deny_ok=options.output.deny_ok,
                         is_quiet=options.output.is_quiet,
-                        request_notes=RequestNotes() if options.output.verbosity else None,
+                        request_notes=_request_notes() if options.output.verbosity else None,
                         answer_file=options.output.file,
                         max_cost=settings.limits.cost,
                         task_input=options.input or TaskInput(text=""),
@@ -114,6 +116,12 @@ def _report_found_model(options: Options, model: str) -> None:
     found = options.model.found
     if found is not None and model == found.name and not options.output.is_quiet:
         print_error(found.line)
+
+
+def _request_notes() -> RequestNotes:
+    from engine.cli.turn.request_notes import RequestNotes
+
+    return RequestNotes()
 
 
 def _silence_limit(options: Options, model: str) -> float:

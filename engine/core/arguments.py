@@ -9,7 +9,6 @@ repaired by `parse_kindly` (`core/coerce.py`), which reports what it repaired.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import json
 import sys
@@ -173,6 +172,8 @@ def _joined(path: str, name: str) -> str:
 
 
 def _hint(name: str, fields: Sequence[str]) -> str:
+    import difflib
+
     close = difflib.get_close_matches(name, fields, n=2, cutoff=0.6)
     return f"did you mean {' or '.join(close)}?" if close else f"there are: {', '.join(fields) or 'none'}"
 

@@ -5,7 +5,6 @@ Failures are `ToolError`s whose text tells the model what to do.
 
 from __future__ import annotations
 
-import difflib
 import os
 import stat
 from collections.abc import Collection, Generator
@@ -191,6 +190,8 @@ def _hint(path: Path) -> str:
         with os.scandir(existing) as entries:
             names = [entry.name for entry, _ in zip(entries, range(_SIBLINGS), strict=False)]
         lower = {name.lower(): name for name in names}
+        import difflib
+
         close = difflib.get_close_matches(path.name.lower(), lower, n=3, cutoff=0.6)
         if close:
             return f" Did you mean {' or '.join(visible_name(lower[name]) for name in close)}, in the same folder?"

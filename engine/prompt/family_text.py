@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import Final
 
 from engine.core.prompt_section import PromptSection
@@ -27,6 +27,6 @@ def base_section(system: str, family: str) -> PromptSection:
 @cache
 def family_text(family: str) -> str:
     """Return the prompt for a family: a common part and the family's own. It blocks once."""
-    folder = files("engine.prompt").joinpath("families")
-    core, own = (folder.joinpath(f"{name}.txt").read_text("utf-8").strip() for name in ("core", family))
+    folder = Path(__file__).with_name("families")
+    core, own = ((folder / f"{name}.txt").read_text("utf-8").strip() for name in ("core", family))
     return f"{core}\n\nBesides\n{own}"

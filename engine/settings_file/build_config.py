@@ -259,6 +259,8 @@ class _Reader(Value):
             if any(isinstance(each, (dt.date, dt.time)) for each in _items(leaf)):
                 name = format_key(below[len(key) :])
                 raise ConfigError(f"{self._place(key, below)}: {name}: contains a date or time; quote it if it is text")
+        if not values and all(field.default is not attrs.NOTHING for field in attrs.fields(shape)):
+            return shape()  # the usual case, in which nothing needs to be made for reading
         try:
             return structure(shape, values)
         except InvalidArguments as error:

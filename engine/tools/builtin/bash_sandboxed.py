@@ -22,7 +22,6 @@ from engine.core.permission_types import RequiredRight
 from engine.core.schema import doc
 from engine.core.threads import to_thread
 from engine.permission.verdict_adjustments import UNSANDBOXED
-from engine.process.start import Launch
 from engine.tools.builtin.bash import Bash, CommandScans, bash_description, run_command
 from engine.tools.call_values import Need, ToolOutput
 from engine.tools.shell_environment import argv
@@ -32,6 +31,7 @@ from engine.tools.tool_text import description
 
 if TYPE_CHECKING:
     from engine.permission.programs.program_registry import ProgramRegistry
+    from engine.process.start import Launch
     from engine.sandbox.reader import Backend
     from engine.sandbox.sandbox import SandboxLauncher
 
@@ -120,6 +120,9 @@ class _SandboxedCommands:
         return attrs.evolve(output, text=f"{output.text}\n{note}") if note else output
 
     async def _launch(self, args: SandboxedBash, ctx: ToolContext) -> tuple[_Confined, Launch]:
+        # Imported here: starting processes is for when one starts.
+        from engine.process.start import Launch
+
         command = argv(args.command)
         if args.outside_sandbox:
             return "no", Launch(argv=command)

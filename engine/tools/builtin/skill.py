@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Final
@@ -118,5 +117,7 @@ def _missing(table: Skills, name: str) -> str:
     if why:
         return f"The skill {name} can't be used: {why}."
     names = [skill.name for skill in table.available]
+    import difflib
+
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6) or names
     return f"There is no skill named {name!r}. There is: {', '.join(close) or 'none'}."

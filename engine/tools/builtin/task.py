@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import attrs
 
-from engine.agents.agent_result import AgentResult
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import OF_THE_FIRST
 from engine.core.errors import ConfigError, EngineError, ToolError
@@ -21,6 +19,9 @@ from engine.tools.tool import Tool, tool
 from engine.tools.tool_choices import with_choices
 from engine.tools.tool_context import ToolContext
 from engine.tools.tool_text import description, metadata
+
+if TYPE_CHECKING:
+    from engine.agents.agent_result import AgentResult
 
 PERMISSION: Final = "task"
 # About 12,000 tokens; larger material should be named by its path.
@@ -188,6 +189,8 @@ async def _hand_on(table: Agents, args: Task, ctx: ToolContext, *, background: b
     agent = table.get(args.agent)
     if agent is None:
         # Hidden agents are not suggested: the user calls them by name.
+        import difflib
+
         close = difflib.get_close_matches(args.agent, table.shown, n=3, cutoff=0.6) or table.shown
         raise ToolError(f"There is no sub-agent named {args.agent[:64]!r}. There is: {', '.join(close) or 'none'}.")
     # Some models fill in every optional argument.
