@@ -47,17 +47,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if first == "completion" and len(rest) == 1 and rest[0] in SHELLS:
         return print_script(rest[0])
-    return _run_guarded(first, rest)
+    thresholds = gc.get_threshold()
+    if first == "run":
+        gc.set_threshold(_OBJECTS_TO_START, *thresholds[1:])
+    if argv is None:
+        # The process ends with the command. Python would look for garbage among all objects once more, which takes longer
+        # than to end a turn.
+        atexit.register(gc.freeze)
+        return _run_guarded(first, rest)
+    try:
+        return _run_guarded(first, rest)
+    finally:
+        gc.set_threshold(*thresholds)
 
 
 def _run_guarded(name: str, arguments: list[str]) -> int:
     if name == "chat":
         show_starting_frame(arguments)
-    # As the last act of the process, Python would look through all objects for garbage, which takes longer than to end a turn.
-    atexit.register(gc.freeze)
-    thresholds = gc.get_threshold()
-    if name == "run":
-        gc.set_threshold(_OBJECTS_TO_START, *thresholds[1:])
     try:
         os.getcwd()  # noqa: PTH109  # pathlib would have to be imported
     except OSError:
@@ -72,7 +78,6 @@ def _run_guarded(name: str, arguments: list[str]) -> int:
 
         return report_crash(name, error)
     finally:
-        gc.set_threshold(*thresholds)
         erase_starting_frame()
 
 
