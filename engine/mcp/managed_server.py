@@ -197,13 +197,14 @@ class ManagedServer:
         heading = f"The MCP server {name} is named by the {server.origin}, and was not approved yet or has changed:"
 
         async def answer(agrees: bool) -> None:  # noqa: FBT001  # as `SourceQuestion` has it
-            self.declined.add(server.fingerprint)
-            if agrees:
-                # None of its tools: they are asked about once they are known.
-                await approve(name, ToolList())
-                with trio.move_on_after(_START_SECONDS):
-                    await self.task.wait_settled()
-                    await self.wait_checked()
+            if not agrees:
+                self.declined.add(server.fingerprint)
+                return
+            # None of its tools: they are asked about once they are known. If cancelled here, the next turn asks again.
+            await approve(name, ToolList())
+            with trio.move_on_after(_START_SECONDS):
+                await self.task.wait_settled()
+                await self.wait_checked()
 
         return SourceQuestion(text="\n".join([heading, *lines]), yes="Start it", answer=answer)
 

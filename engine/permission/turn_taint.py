@@ -65,18 +65,19 @@ class TurnTaint:
         used = "" if judgement.verdict == "deny" else self._cause(query)
         if not used:
             return judgement
-        source = f"the setting permissions.ask_after, because {used} was used in this turn"
+        source = f"the setting permissions.ask_after, because {used}"
         return attrs.evolve(judgement, verdict="ask", source=source, is_default=False, offers=())
 
     def _cause(self, query: PermissionQuery) -> str:
-        """Return the permission of an earlier call for which a call is to be asked about; empty if there is none."""
+        """Return which earlier call is the reason to ask about a call; empty if there is none."""
         turns = self._used.get(query.chain[0].session_id) if query.chain else None
         if not turns:
             return ""
-        used = [each for turn in (None, query.chain[0].turn_id) for each in turns.get(turn, ())]
-        if query.opaque:
-            return used[-1] if used else ""
-        return next((each for right in query.rights for each in reversed(used) if _may_pass_on(each, right)), "")
+        for turn, how in ((query.chain[0].turn_id, "was used in this turn"), (None, "was used by a sub-agent")):
+            for used in turns.get(turn, ()):
+                if query.opaque or any(_may_pass_on(used, right) for right in query.rights):
+                    return f"{used} {how}"
+        return ""
 
 
 def _may_pass_on(used: str, right: RequiredRight) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+import trio
 
 import engine
 from engine.core.events import Notice, QuestionAsked
@@ -144,6 +145,25 @@ async def test_user_is_asked_whether_to_start(tmp_path: Path, agrees: bool) -> N
 
 
 @pytest.mark.os
+@pytest.mark.parametrize("steps", [0, 1, 3, 8])
+async def test_cancel_after_the_answer_loses_no_server(tmp_path: Path, steps: int) -> None:
+    server = attrs.evolve(lying(), origin="project")
+    async with opened(ScriptedProvider([DONE], repeat=True), source := servers(tmp_path, liar=server)) as eng:
+        await source.wait_settled("liar")
+        session = await eng.create_session(cwd=tmp_path)
+        async with session.prompt("go") as turn:
+            async for event in turn:
+                if isinstance(event, QuestionAsked):
+                    await turn.answer(event.request_id, "Start it")
+                    for _ in range(steps):
+                        await trio.lowlevel.checkpoint()
+                    turn.cancel()
+        # It starts, or is asked about again.
+        await answered(session, 0)
+        assert (await source.wait_settled("liar")).phase == "ready"
+
+
+@pytest.mark.os
 @pytest.mark.parametrize("argument", ["a\u202eb", "two\nlines", "x" * 3_000])
 async def test_what_cannot_be_shown_is_not_asked(tmp_path: Path, argument: str) -> None:
     server = McpServer(command=("server", argument), origin="project")
@@ -169,8 +189,6 @@ async def test_tools_of_the_last_time_are_offered_while_it_starts(tmp_path: Path
 
 
 async def engine_pause() -> None:
-    import trio
-
     await trio.sleep(0.001)
 
 

@@ -490,7 +490,8 @@ async def test_host_that_shows_deferred_tools_is_noticed(counted: int, is_refuse
     assert len(names(model, 1)) == (2 if is_refused else 252)
 
 
-async def test_refusing_host_is_searched_in_words() -> None:
+@pytest.mark.parametrize("wire", ["anthropic", "vertex_anthropic", "openai_responses"])
+async def test_refusing_host_is_searched_in_words(wire: str) -> None:
     found = calls("tool_search", {"query": "fake_do_thing_7", "limit": 1})
     counted: Answer = [*call("tool_search", {"query": "xyzzy"}, id="0"), *done("calls", usage=Usage(input=30_000))]
     model = ScriptedProvider([counted, found, uses("fake_do_thing_7", {"title": "x"}), DONE], info=DEFERS)
@@ -500,9 +501,9 @@ async def test_refusing_host_is_searched_in_words() -> None:
     assert len([event for event in events if isinstance(event, Notice) and event.code == "tools_not_deferred"]) == 1
     assert [len(request.tools) for request in model.requests] == [252, 2, 2, 2]
     later = model.requests[1:]
-    assert len({body(request, "anthropic")[0] for request in later}) == 1
-    assert not any("tool_reference" in sent(request, "anthropic") for request in model.requests)
-    histories = [leaves(request, "anthropic") for request in model.requests]
+    assert len({body(request, wire)[0] for request in later}) == 1
+    assert not any(word in sent(request, wire) for request in later for word in ("tool_reference", "tool_search_call"))
+    histories = [leaves(request, wire) for request in model.requests]
     assert all(after[: len(before)] == before for before, after in pairwise(histories))
 
 
