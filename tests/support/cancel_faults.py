@@ -57,7 +57,7 @@ async def swallows_for_ever() -> None:
 async def spins_in_a_shield() -> None:
     try:
         await trio.sleep(0.1)
-    except trio.Cancelled:
+    except trio.Cancelled:  # noqa: ASYNC103
         with trio.CancelScope(shield=True):
             while True:
                 await trio.lowlevel.checkpoint()
@@ -66,7 +66,7 @@ async def spins_in_a_shield() -> None:
 async def exits() -> None:
     try:
         await trio.sleep(0.1)
-    except trio.Cancelled:
+    except trio.Cancelled:  # noqa: ASYNC103
         sys.exit(3)  # noqa: ASYNC104
 
 

@@ -133,7 +133,11 @@ class CancelPlan:
                     yield Injection(way=way, point=point, second=gap)
 
     def injections_at(self, places: Sequence[str]) -> Iterator[Injection]:
-        """Yield the cancels for runs that come to these places."""
+        """Yield the cancels for runs that come to these places. Raises NoSuchPoint for the number of a point."""
+        if self.only is not None and not self.only.place:
+            raise NoSuchPoint(
+                f"{self.only} is the number of a point, and these runs differ: name a place, as a report does"
+            )
         for one in self.injections(len(places)):
             yield one if one.place else attrs.evolve(one, place=places[one.point])
 

@@ -205,6 +205,7 @@ def test_place_that_no_run_comes_to() -> None:
         ({"limit": 0}, "more than 0 seconds"),
         ({"only": "scope@99"}, "two_tasks has no point 99: its points are 0 to"),
         ({"only": "scope"}, "is no cancel"),
+        ({"only": "scope@0", "repeatable": False}, "name a place"),
         ({"most_points": 2}, "more than 2 points"),
     ],
 )
