@@ -57,7 +57,7 @@ class FunctionPoints(PointCounter):
     timeline: Timeline | None = None
     most_points: int = 1_000_000
     # Names points after the lines at which tasks wait; for runs that differ.
-    _visits: Visits | None = None
+    _visits: Visits | None = attrs.field(default=None, alias="visits")
     target: CancelTarget = attrs.field(factory=CancelTarget)
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
