@@ -21,6 +21,7 @@ from engine.cli.terminal.standard_streams import print_text
 from engine.control.service.server_discovery import server_folder
 from engine.core.errors import ConfigError
 from engine.core.exception_groups import public
+from engine.core.threads import to_thread
 from engine.mcp_server.root_folder import folder_below
 from engine.process.subreaper import become_subreaper
 from engine.session.engine import Engine, engine_runtime
@@ -89,7 +90,9 @@ async def _serve(setup: ServedSetup, command: _Command, streams: tuple[int, int]
 
     try:
         with trio.open_signal_receiver(*termination_signals()) as signals:
-            async with setup.open_engine() as engine, trio.open_nursery() as nursery:
+            # In a thread: it may look for a model on this machine.
+            opening = await to_thread(setup.open_engine)
+            async with opening as engine, trio.open_nursery() as nursery:
                 tools = EngineTools(
                     engine, root=command.root, folder=command.folder, question_timeout=command.question_timeout
                 )

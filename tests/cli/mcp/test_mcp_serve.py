@@ -206,3 +206,13 @@ def test_folder_outside_of_the_root_is_refused(quick: Quick, tmp_path: Path) -> 
     ended = quick("mcp", "serve", "--root", "root")
     assert ended.code == 2
     assert "is not below" in ended.stderr.decode()
+
+
+def test_server_without_a_key_says_what_is_missing(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    run = subprocess.run(
+        [sys.executable, *SERVER], cwd=tmp_path, env=env, input="", capture_output=True, text=True, timeout=60, check=False
+    )
+    assert run.returncode == 6
+    assert "no key" in run.stderr
+    assert "Traceback" not in run.stderr
