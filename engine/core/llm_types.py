@@ -314,11 +314,22 @@ def is_credible(usage: Usage) -> bool:
 
 @attrs.frozen(eq=False, repr=False)
 class Finished(Value):
-    """The model has stopped, for the given reason."""
+    """The model has stopped, for the given reason.
+
+    Attributes:
+        reason: why.
+        raw: the same as the host calls it.
+        detail: the same in the host's words.
+        response_id: what the host calls the answer; empty: it does not say. For traces: answers that differ only in this
+            are equal.
+        response_model: the model that has answered, as the host calls it; empty: it does not say.
+    """
 
     reason: FinishReason
     raw: str | None = None
     detail: str = ""
+    response_id: str = attrs.field(default="", eq=False)
+    response_model: str = attrs.field(default="", eq=False)
 
 
 StreamEvent = (

@@ -56,7 +56,9 @@ class ChatSpan(Protocol):
         """End it."""
         ...
 
-    def finish(self, usage: Usage, cost: float, finish: FinishReason | None, error: str) -> None:
+    def finish(
+        self, usage: Usage, cost: float, finish: FinishReason | None, error: str, response: tuple[str, str] = ("", "")
+    ) -> None:
         """Take note of how the request ended. Not a checkpoint.
 
         Args:
@@ -64,6 +66,7 @@ class ChatSpan(Protocol):
             cost: its price.
             finish: why the model stopped.
             error: what it failed by, in one word; empty: it did not fail.
+            response: what the host calls the answer, and the model that has written it; empty: it does not say.
         """
         ...
 
@@ -118,7 +121,9 @@ class Nothing:
     ) -> None:
         """Do nothing."""
 
-    def finish(self, usage: Usage, cost: float, finish: FinishReason | None, error: str) -> None:
+    def finish(
+        self, usage: Usage, cost: float, finish: FinishReason | None, error: str, response: tuple[str, str] = ("", "")
+    ) -> None:
         """Do nothing."""
 
 

@@ -46,7 +46,7 @@ _TEXTS: dict[type, tuple[str, ...]] = {
     ToolCallChunk: ("id", "text"),
     ToolCallDone: ("id",),
     ProviderItem: ("id", "kind", "data"),
-    Finished: ("detail",),
+    Finished: ("detail", "response_id", "response_model"),
 }
 _OPTIONAL_TEXTS: dict[type, tuple[str, ...]] = {
     TextDone: ("text",),

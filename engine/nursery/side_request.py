@@ -47,6 +47,7 @@ class ReplyListener:
     usage: Usage = attrs.field(factory=Usage, init=False)
     finish: FinishReason | None = attrs.field(default=None, init=False)
     finish_detail: str = attrs.field(default="", init=False)
+    response: tuple[str, str] = attrs.field(default=("", ""), init=False)
     calls: list[str] = attrs.field(factory=list[str], init=False)
     _texts: dict[str, list[str]] = attrs.field(factory=dict[str, list[str]], init=False)
 
@@ -73,6 +74,7 @@ class ReplyListener:
                     self.usage = event.usage
                 case Finished():
                     self.finish, self.finish_detail = event.reason, event.detail
+                    self.response = event.response_id, event.response_model
                 case _:
                     # Thinking and pings: nothing reads them.
                     pass

@@ -221,6 +221,11 @@ class _StepRunner:
         return self._step.parser.usage
 
     @property
+    def response(self) -> tuple[str, str]:
+        """What the host calls the answer, and the model."""
+        return self._step.parser.response
+
+    @property
     def finish(self) -> FinishReason | None:
         """Why the model stopped."""
         return self._step.parser.finish

@@ -127,6 +127,7 @@ class StreamParser:
 
     Attributes:
         finish: why the model stopped; None until it is reported.
+        response: what its host calls the answer and the model; empty until then.
         usage: the last usage that was reported.
         slips: protocol slips by kind.
         unread: how many events of an unknown kind came, by kind.
@@ -136,6 +137,7 @@ class StreamParser:
     _new_id: Callable[[str], str]
     finish: FinishReason | None = attrs.field(default=None, init=False)
     finish_detail: str = attrs.field(default="", init=False)
+    response: tuple[str, str] = attrs.field(default=("", ""), init=False)
     usage: Usage = attrs.field(factory=Usage, init=False)
     slips: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     unread: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
@@ -363,6 +365,7 @@ class StreamParser:
             return
         self.finish = event.reason
         self.finish_detail = event.detail or event.raw or ""
+        self.response = event.response_id, event.response_model
 
     def _open_block(
         self, kind: _BlockKind, stream_id: str, out: list[Command], *, tool: str = "", slip: str = ""

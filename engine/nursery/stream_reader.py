@@ -47,6 +47,11 @@ class Receiver(Protocol):
         """Why the model stopped, once that is known."""
         ...
 
+    @property
+    def response(self) -> tuple[str, str]:
+        """What the host calls the answer and the model that has written it, once it is complete; empty: it does not say."""
+        ...
+
     def feed(self, batch: Sequence[StreamEvent]) -> None:
         """Take what was received. Not a checkpoint."""
         ...
@@ -103,7 +108,8 @@ async def read_stream(
         cost = model.info.cost(receiver.usage)
         run.budget.note_answer(id(request), receiver.usage, cost)
         receiver.stop_receiving(failure, is_interrupted=is_interrupted)
-        chat.finish(receiver.usage, cost, receiver.finish, "cancelled" if is_interrupted else _reason(failure))
+        error = "cancelled" if is_interrupted else _reason(failure)
+        chat.finish(receiver.usage, cost, receiver.finish, error, receiver.response)
 
 
 def estimate_next(run: TurnRun, model: Model, request: ModelRequest) -> RequestEstimate:

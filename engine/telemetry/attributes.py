@@ -14,6 +14,8 @@ from engine.telemetry import conventions as n
 Value = str | int | float | bool | tuple[str, ...]
 
 # The conventions' names of hosts, where they differ from ours.
+# Of what a host calls an answer.
+_LONGEST_NAME: Final = 256
 _PROVIDERS: Final[Mapping[str, str]] = {
     "gemini": "gcp.gemini",
     "vertex": "gcp.vertex_ai",
@@ -62,6 +64,12 @@ def of_usage(usage: Usage, cost: float, names: n.Convention) -> dict[str, Value]
 def of_finish(finish: FinishReason | None) -> dict[str, Value]:
     """Return the attribute of why the model stopped."""
     return {} if finish is None else {n.FINISH_REASONS: (finish,)}
+
+
+def of_response(response_id: str, model: str) -> dict[str, Value]:
+    """Return the attributes of what the host calls the answer, and the model that has written it; empty: it does not say."""
+    named = {n.RESPONSE_ID: response_id[:_LONGEST_NAME], n.RESPONSE_MODEL: model[:_LONGEST_NAME]}
+    return {name: value for name, value in named.items() if value}
 
 
 def of_ended(event: TurnEnded, names: n.Convention) -> dict[str, Value]:

@@ -13,7 +13,7 @@ from opentelemetry.context import Context
 from engine.core import events as ev
 from engine.core.messages import AssistantPart, FinishReason, Usage
 from engine.telemetry import conventions as n
-from engine.telemetry.attributes import Value, of_finish, of_usage, provider_and_model
+from engine.telemetry.attributes import Value, of_finish, of_response, of_usage, provider_and_model
 from engine.telemetry.content import output_messages
 from engine.telemetry.exporting import Exporting, nanoseconds
 from engine.telemetry.open_span import LEFT_OPEN, OpenSpan
@@ -65,12 +65,14 @@ class RequestSpan:
         elif self._first is None and not self._error:
             self._first = max(0.0, event.time - self._opened.began)
 
-    def finish(self, usage: Usage, cost: float, finish: FinishReason | None, error: str) -> None:
+    def finish(
+        self, usage: Usage, cost: float, finish: FinishReason | None, error: str, response: tuple[str, str] = ("", "")
+    ) -> None:
         """End the span, unless the request failed."""
         if self.is_over:
             return  # the turn is over: a model that shields itself has outlived it
         exporting, now = self._exporting, self._now()
-        self._facts = {**of_usage(usage, cost, exporting.names), **of_finish(finish)}
+        self._facts = {**of_usage(usage, cost, exporting.names), **of_finish(finish), **of_response(*response)}
         exporting.meters.count_tokens(usage, self._labels())
         if self._parts:
             self._facts[n.OUTPUT_MESSAGES] = output_messages(self._parts, finish, exporting.content)

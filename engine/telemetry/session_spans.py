@@ -265,5 +265,7 @@ class _GuardedChat:
     ) -> None:
         self._exporting.guarded(partial(self._chat.__exit__, kind, error, traceback))
 
-    def finish(self, usage: Usage, cost: float, finish: FinishReason | None, error: str) -> None:
-        self._exporting.guarded(partial(self._chat.finish, usage, cost, finish, error))
+    def finish(
+        self, usage: Usage, cost: float, finish: FinishReason | None, error: str, response: tuple[str, str] = ("", "")
+    ) -> None:
+        self._exporting.guarded(partial(self._chat.finish, usage, cost, finish, error, response))

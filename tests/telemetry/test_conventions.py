@@ -9,6 +9,7 @@ import pytest
 from opentelemetry.semconv.schemas import Schemas
 
 import engine
+from engine.core.llm_types import Finished
 from engine.core.messages import Usage
 from engine.options import Ports
 from engine.telemetry.conventions import FROZEN, LATEST, convention
@@ -64,3 +65,16 @@ async def test_usage_counts_cached_tokens_as_input() -> None:
     assert facts["gen_ai.usage.input_tokens"] == 107
     assert facts["gen_ai.usage.cache_read.input_tokens"] == 90
     assert facts["gen_ai.response.finish_reasons"] == ("stop",)
+
+
+async def test_span_names_the_hosts_answer() -> None:
+    spans = RecordedSpans()
+    finished = Finished("stop", response_id="r1", response_model="model-2026")
+    model = ScriptedProvider([[*text("Yes."), finished], [*text("Yes."), *done()]])
+    async with engine.open_engine(model=model, ports=Ports(telemetry=spans.telemetry())) as eng:
+        session = await eng.create_session()
+        for _ in range(2):
+            await session.run("Begin.")
+    first, second = (span.attributes or {} for span in spans.named("chat model"))
+    assert (first["gen_ai.response.id"], first["gen_ai.response.model"]) == ("r1", "model-2026")
+    assert not [name for name in second if name.startswith("gen_ai.response.") and name.endswith((".id", ".model"))]

@@ -89,6 +89,8 @@ class AnthropicReader:
     _second_start: Json | None = attrs.field(default=None, init=False)
     _stop_reason: str | None = attrs.field(default=None, init=False)
     _detail: str = attrs.field(default="", init=False)
+    # The host's id of the answer, and its name of the model.
+    _source: tuple[str, str] = attrs.field(default=("", ""), init=False)
 
     def read_document(self, document: Json, out: list[StreamEvent]) -> None:
         """Read a message that was not streamed."""
@@ -152,7 +154,9 @@ class AnthropicReader:
             self._close_open_blocks(out)
             self._usage_before, self._usage = self._total_usage(), Usage()
         self._has_message = True
-        self._count(self._object(event, "message").get("usage"), out)
+        message = self._object(event, "message")
+        self._source = text(message, "id"), text(message, "model")
+        self._count(message.get("usage"), out)
 
     def _resume(self, event: Json, out: list[StreamEvent]) -> bool:
         """Whether *event*, after the end of a message, continues the response: another message with content does."""
@@ -267,7 +271,7 @@ class AnthropicReader:
     def _finish(self, out: list[StreamEvent]) -> None:
         self._close_open_blocks(out)
         raw = self._stop_reason
-        out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail))
+        out.append(Finished(FINISH_REASONS.get(raw or "", "unknown"), raw, self._detail, *self._source))
         self.is_over = True
 
     def _close_unfinished(self, block: _Block, out: list[StreamEvent]) -> None:

@@ -96,6 +96,8 @@ class GeminiReader:
     _finish_reason: str | None = attrs.field(default=None, init=False)
     _is_blocked: bool = attrs.field(default=False, init=False)
     _detail: str = attrs.field(default="", init=False)
+    # The host's id of the answer, and its name of the model.
+    _source: tuple[str, str] = attrs.field(default=("", ""), init=False)
     _cited: set[str] = attrs.field(factory=set[str], init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
@@ -123,6 +125,10 @@ class GeminiReader:
             self._report(out)
             error = as_object(event["error"])
             raise stream_failure(self.host, error, number(error, "code", 0) or None)
+        self._source = (
+            text(event, "responseId") or self._source[0],
+            text(event, "modelVersion") or self._source[1],
+        )
         usage = event.get("usageMetadata")
         if is_object(usage) and has_counts(usage):
             self._usage = usage
@@ -314,7 +320,7 @@ class GeminiReader:
             reason = "calls"
         elif raw is None and self._is_blocked:
             reason = "content_filter"
-        out.append(Finished(reason, raw, self._detail))
+        out.append(Finished(reason, raw, self._detail, *self._source))
         self.is_over = True
 
 

@@ -131,8 +131,9 @@ class KeyMask:
                 return ToolCallDone(block, self._hide(arguments), self._hide(tool))
             case ProviderItem(id=block, kind=kind, data=data):
                 return ProviderItem(block, kind, self._any.sub(_SHOWN, data))
-            case Finished(reason=reason, raw=raw, detail=detail):
-                return Finished(reason, self._hide(raw), self._any.sub(_SHOWN, detail))
+            case Finished(reason=reason, raw=raw, detail=detail, response_id=own, response_model=model):
+                own, model = (self._any.sub(_SHOWN, each) for each in (own, model))
+                return Finished(reason, self._hide(raw), self._any.sub(_SHOWN, detail), own, model)
             case Unread(kind=kind, count=count):
                 return Unread(self._any.sub(_SHOWN, kind), count)
             case _:

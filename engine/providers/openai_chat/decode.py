@@ -106,6 +106,8 @@ class OpenAIChatReader:
     _tools: dict[int, Json] = attrs.field(factory=dict[int, Json], init=False)
     _refusal: list[str] = attrs.field(factory=list[str], init=False)
     _reason: str | None = attrs.field(default=None, init=False)
+    # The host's id of the answer, and its name of the model.
+    _source: tuple[str, str] = attrs.field(default=("", ""), init=False)
     _has_choice: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -114,6 +116,9 @@ class OpenAIChatReader:
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Read an event."""
+        if not self._source[0]:
+            # Azure's first event has none.
+            self._source = text(event, "id"), text(event, "model")
         choices: object = event.get("choices")
         if choices:
             for choice in as_list(choices):
@@ -290,7 +295,7 @@ class OpenAIChatReader:
         elif is_own_end:
             # Several hosts send "stop" after calls, or "tool_calls" without any.
             reason = "calls" if self._calls.has_any else "stop"
-        out.append(Finished(reason, self._reason, refusal))
+        out.append(Finished(reason, self._reason, refusal, *self._source))
         self.is_over = True
 
 

@@ -180,7 +180,8 @@ class ResponsesReader:
         _count(response, out)
         cut = text(as_object(response.get("incomplete_details")), "reason")
         refusal = "".join(item.refusal for item in self._items)
-        out.append(Finished(self._reason(status, cut, refusal), cut or status, refusal))
+        own, model = text(response, "id"), text(response, "model")
+        out.append(Finished(self._reason(status, cut, refusal), cut or status, refusal, own, model))
         self.is_over = True
 
     def _close_all(self, output: list[Json], status: str, out: list[StreamEvent]) -> None:

@@ -211,7 +211,14 @@ def test_folder_outside_of_the_root_is_refused(quick: Quick, tmp_path: Path) -> 
 def test_server_without_a_key_says_what_is_missing(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     run = subprocess.run(
-        [sys.executable, *SERVER], cwd=tmp_path, env=env, input="", capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *SERVER],
+        cwd=tmp_path,
+        env=env,
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert run.returncode == 6
     assert "no key" in run.stderr
