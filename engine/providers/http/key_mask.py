@@ -132,7 +132,7 @@ class KeyMask:
             case ProviderItem(id=block, kind=kind, data=data):
                 return ProviderItem(block, kind, self._any.sub(_SHOWN, data))
             case Finished(reason=reason, raw=raw, detail=detail, response_id=own, response_model=model):
-                own, model = (self._any.sub(_SHOWN, each) for each in (own, model))
+                own, model = self._any.sub(_SHOWN, own), self._any.sub(_SHOWN, model)
                 return Finished(reason, self._hide(raw), self._any.sub(_SHOWN, detail), own, model)
             case Unread(kind=kind, count=count):
                 return Unread(self._any.sub(_SHOWN, kind), count)
