@@ -23,6 +23,9 @@ SOURCES := $(wildcard engine tests benchmarks docs/conf.py docs/examples scripts
 comma := ,
 say = @printf '%s\n' "== $(1)"
 
+# The tests start some thousand processes: each would compile the engine again where bytecode is not kept.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-fast full check static soak soak-engine bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
 

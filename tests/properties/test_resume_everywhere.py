@@ -13,7 +13,7 @@ from engine.core.ids import SessionId
 from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.turn_points import WAYS, Points, Way
-from tests.conftest import CountRuns, Soak
+from tests.conftest import CountRuns
 from tests.support.parked import FINE, Home, asks, do, look, office, problems, question
 
 pytestmark = pytest.mark.slow
@@ -108,15 +108,14 @@ async def _go_on(run: Played, session_id: SessionId) -> None:
         run.problems += await problems(home, session)
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_cancelled_at_every_point(name: str, way: Way, soak: Soak, count_runs: CountRuns) -> None:
+def test_cancelled_at_every_point(name: str, way: Way, is_full: bool, count_runs: CountRuns) -> None:
     base = played(name, None)
     assert base.problems == []
     names = base.points.names
-    # All of them under `make soak`; else the two plain ways at each point, the others at some.
-    every = 1 if soak.seconds or way in {"user", "host"} else 7
+    # All of them in `make full`; else the two plain ways at every second point, the others at some.
+    every = 1 if is_full else 2 if way in {"user", "host"} else 14
     for point in range(0, len(names), every):
         run = played(name, Injection(way=way, point=point))
         assert run.points.fired
