@@ -107,7 +107,7 @@ class McpServer(Value):
         """Identify what is started or connected to; a change of any part of it is a change of the server.
 
         The values of variables and headers are not part of it: they may hold secrets, which change without notice. In
-        somebody else's file they hold none of the user's, but may name one: `${OPENAI_API_KEY}`.
+        another person's file they hold none of the user's, but may name one: `${OPENAI_API_KEY}`.
         """
         parts: list[object] = [self.command, sorted(self.env), self.folder, self.url, sorted(self.headers)]
         if self.is_foreign:
@@ -120,7 +120,7 @@ class McpServer(Value):
         return self.origin in {"project", "plugin"}
 
     def details(self) -> list[str]:
-        """Return what somebody else's file says of it, as lines for people: also which of the user's variables it would get."""
+        """Return what another person's file says of it, as lines for people: also which of the user's variables it would get."""
         # Imported here: most engines have no servers of others.
         import shlex
 

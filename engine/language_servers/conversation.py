@@ -164,7 +164,7 @@ class ServerConversation:
                 self.invalid += 1
 
     async def request(self, method: str, params: Json) -> Json:
-        """Send a request, and return its result. Always a checkpoint; if cancelled, the server is told so.
+        """Send a request, and return its result. Always a checkpoint; if cancelled, the server is notified.
 
         Raises `ServerFailed` if it is refused, or the connection has ended.
         """
@@ -233,7 +233,7 @@ class ServerConversation:
         return document
 
     def close(self, paths: Sequence[str]) -> None:
-        """Close documents whose files somebody else has changed: the server reads them itself then. Not a checkpoint."""
+        """Close documents whose files another program has changed: the server reads them itself then. Not a checkpoint."""
         for path in paths:
             if self._documents.pop(path, None) is not None:
                 self.notify("textDocument/didClose", {"textDocument": {"uri": Path(path).as_uri()}})

@@ -45,7 +45,7 @@ class Abilities:
     Attributes:
         encoding: what its columns count.
         pulls: the identifiers under which it is asked for diagnostics, by registration; empty: it sends them unasked.
-        takes_saves: whether it is told that a file was saved.
+        takes_saves: whether it is notified when a file was saved.
     """
 
     encoding: Encoding = "utf-16"

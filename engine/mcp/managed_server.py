@@ -28,7 +28,7 @@ from engine.tools.tool_source import SourceQuestion
 if TYPE_CHECKING:
     from engine.tools.tool_context import ToolContext
 
-# Of a question: more than that nobody reads at a prompt.
+# Of a question: no one reads more than that at a prompt.
 _MOST_REVIEW_LINES: Final = 120
 _MOST_DETAIL_CHARS: Final = 2_000
 # What a turn waits for a server that the user has just let start: its tools are the next question.
@@ -187,7 +187,7 @@ class ManagedServer:
         return SourceQuestion(text=text, yes="Approve", answer=answer)
 
     def _question_of_start(self, approve: Callable[[str, ToolList], Awaitable[None]]) -> SourceQuestion | None:
-        """Return the question whether a server that somebody else's file names may start; None: it was answered."""
+        """Return the question whether a server that another person's file names may start; None: it was answered."""
         name, server = self.task.name, self.task.server
         lines = server.details()
         # What can't be shown whole and as it is can't be agreed to: `engine mcp approve` escapes it.

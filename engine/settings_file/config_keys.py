@@ -101,7 +101,7 @@ def quote_part(part: str) -> str:
     """Return a part of a key, quoted if it must be."""
     if re.fullmatch(r"[A-Za-z0-9_-]+", part):
         return part
-    # A name of somebody else's file could begin a line of its own on the terminal; and TOML takes no such characters.
+    # A name of another person's file could begin a line of its own on the terminal; and TOML takes no such characters.
     escaped = part.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04X}", escaped) + '"'
 
