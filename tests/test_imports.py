@@ -125,7 +125,7 @@ def test_console_script_prints_the_version() -> None:
 
 
 # What is loaded when `engine run` connects for its first request. Both numbers are ceilings: lower them when they fall.
-# See docs/design/0076-starting-quickly.md.
+# See docs/design/0077-starting-and-leaving.md.
 MOST_MODULES = 420
 MOST_CLASSES = 600
 # Of use later, if at all: while the model thinks, when a call is judged, when something is printed or goes wrong.
