@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Sequence
+
+import trio
 
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools
 from engine.cli.flags.arg_types import similar_name_hint
+from engine.cli.flags.config_flags import load_user_config
+from engine.cli.plugin_code import plugin_tools
 from engine.cli.terminal.exit_codes import USAGE_ERROR, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
-from engine.cli.terminal.terminal_text import two_columns
+from engine.cli.terminal.terminal_text import escape_control_chars, two_columns
+from engine.core.ids import SessionId
 from engine.tools.tool import Tool
+from engine.tools.tool_source import SourceScope
 
 
 def main(arguments: list[str]) -> int:
@@ -21,7 +28,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _print_tools(args: argparse.Namespace) -> int:
-    every = default_tools()
+    every = (*default_tools(), *_plugin_tools(args))
     # Tools decide by the model's own name, without its host.
     model: str | None = (args.model or "").partition("/")[2] or args.model
     tools = [tool for tool in every if model is None or tool.offered(model)]
@@ -36,6 +43,30 @@ def _print_tools(args: argparse.Namespace) -> int:
     if args.json:
         return print_text(_as_json(tools))
     return print_text(_as_details(tools[0]) if args.name is not None else _as_list(tools))
+
+
+def _plugin_tools(args: argparse.Namespace) -> Sequence[Tool]:
+    """Return the tools of the user's plugins, and of the tool files of a trusted project. It blocks: their code runs.
+
+    Those of MCP servers are left to `engine mcp test`: no server is started for a list.
+    """
+    source = plugin_tools(load_user_config(args), trusts=False, shows_all=True)
+    session = SessionId("tools")
+    scope = SourceScope(session_id=session, root_id=session, cwd=os.getcwd())
+
+    async def tools() -> Sequence[Tool]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(source.run)
+            await source.ready(scope)
+            # As at the beginning of a turn: files that run in processes of their own are started.
+            await source.begin_turn(scope)
+            found = source.tools(scope)
+            for notice in source.notices(scope):
+                print_error(escape_control_chars(notice))
+            nursery.cancel_scope.cancel(reason="the tools are known")
+        return found
+
+    return trio.run(tools, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
 def _tools_named(name: str, tools: Sequence[Tool]) -> list[Tool]:

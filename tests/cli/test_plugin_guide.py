@@ -94,6 +94,7 @@ def test_project_file_of_the_guide_works(fresh: Fresh) -> None:
     )  # fmt: skip
     done = fresh.ask("ping_ping", {}, "allow plugin:ping/ping *")
     assert (done.returncode, done.stdout) == (0, "I was told:\npong\n"), done.stderr
+    assert fresh.run("engine", "tools", "ping_ping").stdout.startswith("ping_ping: ")
     path = fresh.project / ".engine/tools/ping.py"
     path.write_text(path.read_text().replace("pong", "bang"))
     done = fresh.ask("ping_ping", {}, "allow plugin:ping/ping *")

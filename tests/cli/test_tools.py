@@ -57,6 +57,20 @@ def test_invalid_service_is_reported() -> None:
     )
 
 
+def test_tools_of_plugins_are_listed(tmp_path: Path) -> None:
+    folder = tmp_path / "engine" / "tools"
+    folder.mkdir(parents=True)
+    (folder / "greet.py").write_text(
+        "import attrs, engine\n@attrs.frozen\nclass Greet:\n    'Greet a person.'\n    name: str\n"
+        "@engine.tool\nasync def greet(args: Greet, ctx: engine.ToolContext) -> str:\n    return args.name\n"
+    )
+    (folder / "broken.py").write_text("nonsense(")
+    ran = run(XDG_CONFIG_HOME=str(tmp_path))
+    assert "\n  greet_greet" in ran.stdout
+    assert f"the tool file {folder / 'broken.py'}: SyntaxError" in ran.stderr
+    assert run("greet_greet", XDG_CONFIG_HOME=str(tmp_path)).stdout.startswith("greet_greet: ")
+
+
 def test_details_of_one_tool() -> None:
     ran = run("read")
     assert ran.returncode == 0

@@ -29,7 +29,7 @@ from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.output import Output
 from engine.cli.terminal.standard_streams import standard_output
-from engine.cli.terminal.terminal_text import ASCII, symbols_for
+from engine.cli.terminal.terminal_text import WORDS, symbols_for
 from engine.cli.text.styled_text import Style
 from engine.cli.text.themes import THEMES
 from engine.config.chat_keys import bind_keys
@@ -75,7 +75,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     """Return a driver for a chat on *terminal*; None: in lines."""
     is_accessible = terminal is None
     output = Output.to(standard_output(), "never" if is_accessible else colour)
-    symbols = ASCII if is_accessible else symbols_for(output.encoding)
+    symbols = WORDS if is_accessible else symbols_for(output.encoding)
     # The keys of a server are not here.
     env: Mapping[str, str] = {} if source.is_remote else os.environ
     around = Surroundings(env=env, config=source.config, command="chat", again=AGAIN)

@@ -18,7 +18,7 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
 from engine.config.config import Config
-from engine.control.protocol.server_methods import GrantListResult, GrantRevokeResult
+from engine.control.protocol.server_methods import GrantListResult, GrantRevokeResult, ModelListResult
 from engine.control.protocol.turn_methods import ContextResult
 from engine.core.context_report import ContextReport
 from engine.journal.state import SessionState
@@ -51,9 +51,9 @@ class RemoteCommands(StateCommands):
         return await self._client.request(method, session_id=self._session.id, **params)
 
     async def models(self) -> Sequence[str]:
-        """Return nothing: which models a server can use is not known here. A checkpoint."""
-        await trio.lowlevel.checkpoint()
-        return ()
+        """Return the models that the server can use. A checkpoint. Raises `EngineError`."""
+        rows = cast("ModelListResult", await self._client.request("model.list")).models
+        return [row.name for row in rows if not row.why_not]
 
     async def use_model(self, name: str) -> None:
         """Use another model from now on. A checkpoint. Raises `EngineError`."""

@@ -6,12 +6,13 @@ from typing import Final
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import JSON
+from engine.cli.command_table.shared_flags import CONFIG, JSON
 
 TOOLS: Final = CommandSpec(
     name="tools",
     help=summary("tools"),
-    description="List the tools that the model can call. With a NAME: show the tool's description and schema.",
+    description="List the tools that the model can call: the built-in ones, and those of plugins. With a NAME: show the "
+    "tool's description and schema. `engine mcp test` lists the tools of an MCP server.",
     run="engine.cli.tools:main",
     arguments=(
         Argument(name="name", count="optional", help="show this tool's description and schema", completes="tool"),
@@ -29,6 +30,7 @@ TOOLS: Final = CommandSpec(
                     completes="model",
                 ),
                 JSON,
+                CONFIG,
             ),
         ),
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import attrs
 import trio
@@ -14,7 +15,7 @@ from engine.cli.mcp.manage_servers import require_server
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
-from engine.config.mcp_config import McpConfig
+from engine.config.mcp_config import McpConfig, McpServer
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
 from engine.mcp.approvals import review
@@ -24,7 +25,7 @@ from engine.mcp.server_state import ServerState
 from engine.mcp.server_text import one_line
 from engine.process.crash_cleanup import end_leftovers, look_once
 
-Work = Callable[[McpServers, str, argparse.Namespace], Awaitable[int]]
+Work = Callable[[McpServers, McpServer, argparse.Namespace], Awaitable[int]]
 
 
 def test_main(arguments: list[str]) -> int:
@@ -53,14 +54,15 @@ def _with_server(command: str, arguments: Sequence[str], work: Work) -> int:
         servers = McpServers(McpConfig(servers={args.name: server}), retries=())
         async with trio.open_nursery() as nursery:
             nursery.start_soon(servers.run)
-            code = await work(servers, args.name, args)
+            code = await work(servers, server, args)
             nursery.cancel_scope.cancel(reason="the command is done")
         return code
 
     return trio.run(main, restrict_keyboard_interrupt_to_checkpoints=True)
 
 
-async def _test(servers: McpServers, name: str, args: argparse.Namespace) -> int:  # noqa: ARG001  # as the others
+async def _test(servers: McpServers, server: McpServer, args: argparse.Namespace) -> int:  # noqa: ARG001  # as the others
+    name = cast("str", args.name)
     state = await servers.wait_settled(name)
     print_text(_shown(state))
     if state.phase != "ready":
@@ -75,10 +77,11 @@ async def _test(servers: McpServers, name: str, args: argparse.Namespace) -> int
     return DONE
 
 
-async def _approve(servers: McpServers, name: str, args: argparse.Namespace) -> int:
+async def _approve(servers: McpServers, server: McpServer, args: argparse.Namespace) -> int:
+    name = cast("str", args.name)
     state = await servers.wait_settled(name)
     if state.phase == "needs_approval":
-        print_text(_lines("The project or a plugin names this server:", require_server(args).details()))
+        print_text(_lines("The project or a plugin names this server:", server.details()))
         if not await _confirm("Start it, to see its tools?", yes=args.yes):
             return FAILED
         servers.start_again(name)

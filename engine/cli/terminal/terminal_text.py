@@ -45,7 +45,7 @@ _UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp",
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class Symbols(Value):
-    """The symbols in front of lines about calls."""
+    """The symbols in front of lines about calls, and between the facts of a line."""
 
     running: str
     done: str
@@ -53,10 +53,15 @@ class Symbols(Value):
     stopped: str
     note: str
     cut: str
+    between: str
 
 
-UNICODE: Final = Symbols(running="●", done="✓", failed="✗", stopped="■", note="·", cut="…")
-ASCII: Final = Symbols(running="*", done="+", failed="x", stopped="#", note="-", cut="...")
+UNICODE: Final = Symbols(running="●", done="✓", failed="✗", stopped="■", note="·", cut="…", between=" · ")
+ASCII: Final = Symbols(running="*", done="+", failed="x", stopped="#", note="-", cut="...", between=" - ")
+# A screen reader reads signs aloud, or leaves them out.
+WORDS: Final = Symbols(
+    running="running:", done="done:", failed="failed:", stopped="stopped:", note="Note:", cut="...", between=", "
+)
 
 
 def symbols_for(encoding: str) -> Symbols:

@@ -8,13 +8,13 @@ from engine.cli.terminal.terminal_text import one_line
 from engine.core.events import CompactionEnded, CompactionStarted, HistoryReplaced
 
 _STARTED: Final = {
-    "full": "the context window is nearly full: summarising old messages",
-    "overflow": "the request was too large: summarising old messages",
-    "manual": "summarising old messages",
+    "full": "The context window is nearly full: summarising old messages",
+    "overflow": "The request was too large: summarising old messages",
+    "manual": "Summarising old messages",
 }
 _REPLACED: Final = {
-    "prune": "old tool results were cleared to free space in the context window",
-    "restore": "the newest summary was undone: the full history is back",
+    "prune": "Old tool results were cleared to free space in the context window",
+    "restore": "The newest summary was undone: the full history is back",
 }
 _MAX_DETAIL_CHARS: Final = 400
 
@@ -30,7 +30,7 @@ def compaction_note(event: CompactionStarted | CompactionEnded | HistoryReplaced
         case CompactionEnded(outcome="compacted"):
             return _compacted(event)
         case CompactionEnded(outcome="cancelled"):
-            return "compaction cancelled: the history is unchanged"
+            return "Compaction cancelled: the history is unchanged"
         case CompactionEnded():
             return ""  # a notice or the end of the turn gives the reason
         case _:
@@ -38,7 +38,7 @@ def compaction_note(event: CompactionStarted | CompactionEnded | HistoryReplaced
 
 
 def _compacted(event: CompactionEnded) -> str:
-    text = "history summarised" if event.source else "history shortened"
+    text = "History summarised" if event.source else "History shortened"
     if event.before:  # 0: the size was unknown
         text += f": from about {event.before:,} to about {event.after:,} tokens"
     return f"{text}; {one_line(event.detail, _MAX_DETAIL_CHARS)}" if event.detail else text

@@ -91,7 +91,7 @@ class Screen:
             return
         line = self._renderer.status
         if line and (addition := self._waits.addition):
-            line = one_line(f"{line} {self.symbols.note} {addition}", self.output.width - 1, self.symbols.cut)
+            line = one_line(f"{line}{self.symbols.between}{addition}", self.output.width - 1, self.symbols.cut)
         if not line and not self._renderer.is_line_open:
             line = one_line(self._waits.text, self.output.width - 1, self.symbols.cut)
         self.output.show_status("" if self._is_prompting else line)

@@ -12,7 +12,7 @@ from engine.cli.chat.machine.effects import EffectFailure
 from engine.cli.chat.machine.outbox import join_parts
 from engine.cli.chat.machine.question_queue import QuestionQueue
 from engine.cli.chat.machine.status_facts import StatusFacts
-from engine.cli.terminal.terminal_text import ASCII
+from engine.cli.terminal.terminal_text import ASCII, WORDS
 from engine.config.chat_keys import KeyBindings, bind_keys
 from engine.core import events as ev
 from engine.core.ids import InputId, MessageId, PartId, SessionId, TurnId
@@ -24,10 +24,11 @@ SESSION = SessionId("ses_1")
 
 def new_machine(keys: KeyBindings, *, is_accessible: bool = False) -> ChatMachine:
     numbers = count(1)
+    symbols = WORDS if is_accessible else ASCII
     return ChatMachine(
-        TranscriptView(Painter(is_styled=False), ASCII, 80, is_accessible),
+        TranscriptView(Painter(is_styled=False), symbols, 80, is_accessible),
         StatusFacts(),
-        QuestionQueue(ASCII, is_accessible),
+        QuestionQueue(symbols, is_accessible),
         lambda: f"input_{next(numbers)}",
         is_accessible=is_accessible,
         keys=keys,

@@ -122,7 +122,7 @@ def test_failure_has_the_words_of_a_run(chat: Lines) -> None:
     # In the question, and at the end with what to do.
     words = "Anthropic rejected the key in ANTHROPIC_API_KEY (ends …6789)\n"
     assert chat.output.count(words) == 2
-    assert f"- {words}- Next: engine auth test anthropic\n- or: set ANTHROPIC_API_KEY to another key\n" in chat.output
+    assert f"Note: {words}Next: engine auth test anthropic\nor: set ANTHROPIC_API_KEY to another key\n" in chat.output
 
 
 def test_rewind_is_chosen_by_numbers_and_redone(chat: Lines, tmp_path: Path) -> None:

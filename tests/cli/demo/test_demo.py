@@ -45,7 +45,7 @@ def test_demo_runs_offline_and_passes(engine: Start, tmp_path: Path) -> None:
     assert command.output.partition("Checks")[2].count("✓") == 10
     assert "ask    ● Allow edit to change this file?\n           --- prices.py\n" in command.output
     assert "you    [a] Yes, always in this session: ./prices.py  (the demo answers)\n" in command.output
-    assert "history summarised: from about " in command.output
+    assert "History summarised: from about " in command.output
     assert "┃████ cancelled\n" in command.output.partition("What ran when")[2].replace("█████", "████")
     assert "✗ bash  sh check  exit code 1" in command.output
     assert "■ bash  sh load-test  aborted: cancelled" in command.output

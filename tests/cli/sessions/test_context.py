@@ -20,7 +20,7 @@ CONFIG = """
 context = 12_000
 output = 1_000
 """
-FULL = "the context window is nearly full: summarising old messages"
+FULL = "The context window is nearly full: summarising old messages"
 
 
 @pytest.fixture(autouse=True)
@@ -54,7 +54,7 @@ def asked(tmp_path: Path) -> None:
 def test_compaction_during_a_task_is_reported(engine: Start, config: str) -> None:
     output = ended(start(engine, config, "long"))
     assert f"· {FULL}\n" in output
-    assert re.search(r"^· history summarised: from about [\d,]+ to about [\d,]+ tokens\r?$", output, re.MULTILINE)
+    assert re.search(r"^· History summarised: from about [\d,]+ to about [\d,]+ tokens\r?$", output, re.MULTILINE)
     assert "All done." in output
 
 
@@ -79,20 +79,20 @@ def test_truncated_summary_leaves_the_history(engine: Start, config: str, tmp_pa
     command.send(how)
     output = ended(command, 130 if how is signal.SIGINT else -9)
     if how is signal.SIGINT:
-        assert "· compaction cancelled: the history is unchanged\n" in output
+        assert "· Compaction cancelled: the history is unchanged\n" in output
         assert "No processes left." in output
     before = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
     assert before["tokens"] > before["usable"]
     assert "summary" not in [share["kind"] for share in before["shares"]]
     again = ended(start(engine, config, "--continue", "and now?"))
-    assert "· history summarised: from about " in again
+    assert "· History summarised: from about " in again
     assert "All done." in again
 
 
 def test_oversized_image_is_removed_and_reported(engine: Start, config: str, tmp_path: Path) -> None:
     (tmp_path / "big.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(90_000))
     output = ended(start(engine, config, "picture", "--attach", str(tmp_path / "big.png")))
-    assert "· the request was too large: summarising old messages\n" in output
+    assert "· The request was too large: summarising old messages\n" in output
     assert "; images and files were removed\n" in output
     assert "summarised" not in output
     assert "an image of type image/png (90.0 kB) was here. The provider refused the request" in output
@@ -112,7 +112,7 @@ def test_context_compact_and_uncompact(engine: Start, config: str) -> None:
     other = sessions(engine, "context", "last", "--model", "anthropic/claude-opus-4-1")
     assert other.startswith("anthropic/claude-opus-4-1: about ")
     said = sessions(engine, "compact", "last", "--config", config, "--heed", "mind the gap")
-    assert said.startswith("summarising old messages\nhistory summarised: from about ")
+    assert said.startswith("Summarising old messages\nHistory summarised: from about ")
     small = json.loads(sessions(engine, "context", "last", "--config", config, "--json"))
     assert "summary" in [share["kind"] for share in small["shares"]]
     assert sessions(engine, "uncompact", "last") == "the summary was undone: the history has 18 messages again\n"
@@ -126,7 +126,7 @@ def test_ctrl_c_cancels_a_manual_summary(engine: Start, config: str, tmp_path: P
     ended(start(engine, config, f"long hang {tmp_path}/seen"))
     shown = sessions(engine, "context", "last", "--config", config)
     command = engine("sessions", "compact", "last", "--config", config)
-    command.read_until("summarising old messages")
+    command.read_until("Summarising old messages")
     asked(tmp_path)
     command.send(signal.SIGINT)
     assert "engine sessions compact: cancelled: the history is unchanged\n" in ended(command, 130)

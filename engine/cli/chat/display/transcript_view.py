@@ -11,7 +11,7 @@ from engine.cli.chat.display.styles import Painter, wrap_note
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.file_blocks import without_file_blocks
 from engine.cli.terminal.colours import Palette
-from engine.cli.terminal.terminal_text import Symbols, duration, escape_control_chars, one_line
+from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.diff_view import diff_lines
 from engine.cli.text.markdown_view import MarkdownView
 from engine.cli.text.styled_text import Style, clip_line
@@ -137,9 +137,9 @@ class TranscriptView:
         running = [call for call in self._calls.values() if call.is_running]
         for call in running[:MAX_RUNNING_ROWS]:
             # How long it has run is unknown if it started before this was attached.
-            seconds = "" if call.started is None else f" {self.symbols.note} {max(0, int(now - call.started))} s"
+            seconds = "" if call.started is None else f"{self.symbols.between}{max(0, int(now - call.started))} s"
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
-            output = f"  {self.symbols.note} {call.last_output}" if call.last_output else ""
+            output = f"{self.symbols.between}{call.last_output}" if call.last_output else ""
             head = f"{'  ' * call.depth}{self.symbols.running} {escape_control_chars(call.tool)} {what}"
             yield f"{head}{seconds}{output}"
         if len(running) > MAX_RUNNING_ROWS:
@@ -308,13 +308,18 @@ class TranscriptView:
             seconds = None if self._turn_started is None else max(0.0, event.time - self._turn_started)
             line = closing_line(result, self._tally, seconds)
             # Read aloud, or in an encoding that lacks the sign.
-            line = line.replace(" · ", ", " if self.is_accessible else f" {self.symbols.note} ")
+            line = line.replace(UNICODE.between, self.symbols.between)
         # Imported here: most turns complete.
         from engine.cli.problems.problem import problem_of_result
 
         problem = problem_of_result(result, self.surroundings)
         lines = () if problem is None else problem.lines()
-        rows = [row for each in lines for row in wrap_note(f"{self.symbols.note} {each}", self.width)]
+        # In words, one label is enough for the lines of one problem.
+        notes = [
+            each if number and self.is_accessible else f"{self.symbols.note} {each}"
+            for number, each in enumerate(lines)
+        ]
+        rows = [row for each in notes for row in wrap_note(each, self.width)]
         return [*rows, self.painter.text(f"{self.symbols.note} {line}", Style.DIM)]
 
 

@@ -45,6 +45,7 @@ class StatusFacts:
         cost: money spent, sub-agents included.
         turn_since: when the turn began, in seconds since the epoch; None: no turn runs.
         activity: what the turn does.
+        activity_since: when it began to do that.
         sign_of_life: when the newest event came.
         retry_at: when a failed request is sent again; None: none waits.
         custom: the line of the user's own program.
@@ -63,6 +64,7 @@ class StatusFacts:
     branch: str = ""
     turn_since: float | None = None
     activity: str = "Working"
+    activity_since: float | None = None
     sign_of_life: float = 0.0
     retry_at: float | None = None
     jobs: int = 0
@@ -100,27 +102,33 @@ class StatusFacts:
         match event:
             case ev.TurnStarted():
                 self._turn_cost = 0.0
-                self.turn_since, self.retry_at, self.activity = event.time, None, "Working"
+                self.turn_since, self.retry_at = event.time, None
+                self._begin("Working", event.time)
             case ev.TurnEnded():
-                self.turn_since = self.retry_at = None
+                self.turn_since = self.activity_since = self.retry_at = None
                 if self._turn_cost is not None:
                     # What is not a step's: summaries, and what sub-agents have spent unseen.
                     self.cost += event.result.cost - self._turn_cost
                 self._turn_cost = None
             case ev.StepStarted():
-                self.retry_at, self.activity = None, "Waiting"
+                self.retry_at = None
+                self._begin("Waiting", event.time)
             case ev.StepEnded():
                 self.used = event.usage.prompt + event.usage.output or self.used
             case ev.RetryScheduled():
                 self.retry_at = event.next_at
             case ev.ReasoningDelta():
-                self.activity = "Thinking"
+                self._begin("Thinking", event.time)
             case ev.TextDelta():
-                self.activity = "Writing"
+                self._begin("Writing", event.time)
             case ev.CallStarted():
-                self.activity = "Running tools"
+                self._begin("Running tools", event.time)
             case _:
                 pass
+
+    def _begin(self, activity: str, time: float) -> None:
+        if activity != self.activity or activity == "Waiting":
+            self.activity, self.activity_since = activity, time
 
     def _spend(self, cost: float) -> None:
         self.cost += cost

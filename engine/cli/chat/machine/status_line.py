@@ -24,7 +24,7 @@ def status_line(chat: ChatContents, now: float, width: int) -> str:
         return painter.text(_cut(escape_on_one_line(chat.notice), width), Style.DIM)
     if chat.facts.custom:
         return painter.text(_cut(chat.facts.custom, width), Style.DIM)
-    mark = f" {chat.view.symbols.note} "
+    mark = chat.view.symbols.between
     shown: list[tuple[str, str]] = []
     room = width
     for name in chat.facts.setup.fields:
@@ -70,7 +70,7 @@ def state_text(chat: ChatContents, now: float) -> str:
         return "Interrupted"
     if facts.retry_at is not None:
         return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
-    seconds = int(max(0.0, now - (facts.turn_since or now)))
+    seconds = int(max(0.0, now - (facts.activity_since or facts.turn_since or now)))
     what = facts.activity
     if what == "Waiting":
         what = f"Waiting for {facts.model}" if facts.model else what

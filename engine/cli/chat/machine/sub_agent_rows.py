@@ -92,7 +92,7 @@ class SubAgentRows:
             step = f"request {agent.step}" if agent.step else ""
             facts = filter(None, (step, agent.last.strip(), format_cost(agent.cost), seconds))
             head = f"{'  ' * agent.depth}{self._symbols.running} agent {escape_control_chars(agent.name)}"
-            yield f" {self._symbols.note} ".join((head, *facts))
+            yield self._symbols.between.join((head, *facts))
         if len(agents) > _MOST_SHOWN:
             yield f"+{len(agents) - _MOST_SHOWN} more agents"
 
@@ -105,7 +105,7 @@ class SubAgentRows:
         facts = filter(None, (state, requests, took, format_cost(result.cost)))
         symbol = self._symbols.done if is_done else self._symbols.stopped
         head = f"{'  ' * agent.depth}{symbol} agent {escape_control_chars(agent.name)}"
-        return f" {self._symbols.note} ".join((head, *facts))
+        return self._symbols.between.join((head, *facts))
 
 
 def _agent_of(state: SessionState, depth: int) -> SubAgent:
