@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
+from pathlib import Path
 
 import trio
 
@@ -52,7 +52,7 @@ def _plugin_tools(args: argparse.Namespace) -> Sequence[Tool]:
     """
     source = plugin_tools(load_user_config(args), trusts=False, shows_all=True)
     session = SessionId("tools")
-    scope = SourceScope(session_id=session, root_id=session, cwd=os.getcwd())
+    scope = SourceScope(session_id=session, root_id=session, cwd=str(Path.cwd()))
 
     async def tools() -> Sequence[Tool]:
         async with trio.open_nursery() as nursery:

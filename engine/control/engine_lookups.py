@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast, final
 
 import attrs
@@ -22,6 +23,7 @@ from engine.core.llm_types import ModelInfo
 from engine.core.messages import Settlement
 from engine.core.threads import to_thread
 from engine.permission.policy import Policy
+from engine.permission.project_root import find_project_root
 from engine.session.engine import engine_runtime
 from engine.session.session_files import SessionFiles
 from engine.tools.output.spill import PREFIX, Spills
@@ -132,7 +134,7 @@ class EngineLookups:
         else:
             record = await self._reads.record(params.session_id)
             path = record.events[0].path or (record.state.session_id,)
-            root = await to_thread(policy.root, record.state.context.cwd)
+            root = await to_thread(partial(find_project_root, record.state.context.cwd, home=policy.home))
             grants = policy.grants.of_session(path, root, policy.now())
         return sv.GrantListResult(grants=tuple(map(_grant_row, grants)))
 
