@@ -103,7 +103,7 @@ class StatusFacts:
             case ev.TurnStarted():
                 self._turn_cost = 0.0
                 self.turn_since, self.retry_at = event.time, None
-                self._begin("Working", event.time)
+                _begin(self, "Working", event.time)
             case ev.TurnEnded():
                 self.turn_since = self.activity_since = self.retry_at = None
                 if self._turn_cost is not None:
@@ -112,23 +112,19 @@ class StatusFacts:
                 self._turn_cost = None
             case ev.StepStarted():
                 self.retry_at = None
-                self._begin("Waiting", event.time)
+                _begin(self, "Waiting", event.time)
             case ev.StepEnded():
                 self.used = event.usage.prompt + event.usage.output or self.used
             case ev.RetryScheduled():
                 self.retry_at = event.next_at
             case ev.ReasoningDelta():
-                self._begin("Thinking", event.time)
+                _begin(self, "Thinking", event.time)
             case ev.TextDelta():
-                self._begin("Writing", event.time)
+                _begin(self, "Writing", event.time)
             case ev.CallStarted():
-                self._begin("Running tools", event.time)
+                _begin(self, "Running tools", event.time)
             case _:
                 pass
-
-    def _begin(self, activity: str, time: float) -> None:
-        if activity != self.activity or activity == "Waiting":
-            self.activity, self.activity_since = activity, time
 
     def _spend(self, cost: float) -> None:
         self.cost += cost
@@ -145,6 +141,12 @@ class StatusFacts:
         self.jobs = len(state.background)
         if state.counted is not None:
             self.used = state.counted.usage.prompt + state.counted.usage.output
+
+
+def _begin(facts: StatusFacts, activity: str, time: float) -> None:
+    # Each request is waited for anew; all else goes on, as tools that run side by side do.
+    if activity != facts.activity or activity == "Waiting":
+        facts.activity, facts.activity_since = activity, time
 
 
 def prompt_cost(facts: StatusFacts, text: str) -> float:

@@ -7,6 +7,7 @@ from typing import Final
 
 from engine.cli.chat.editor.graphemes import cells
 from engine.cli.chat.machine.chat_contents import ChatContents
+from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.cli.text.styled_text import Style
 from engine.export.format_cost import format_cost
@@ -70,6 +71,10 @@ def state_text(chat: ChatContents, now: float) -> str:
         return "Interrupted"
     if facts.retry_at is not None:
         return f"Retrying in {max(0, round(facts.retry_at - now))} s (Enter: now)"
+    return _activity_text(facts, now)
+
+
+def _activity_text(facts: StatusFacts, now: float) -> str:
     seconds = int(max(0.0, now - (facts.activity_since or facts.turn_since or now)))
     what = facts.activity
     if what == "Waiting":
