@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from engine.session.engine import Engine
 
 T = TypeVar("T")
-_OURS: Final = re.compile(r"/(?:global/health|event|session|session/.*|instance/dispose|permission/.*|question/.*)")
+# The addresses of the control protocol, and of its page.
+_OTHERS: Final = re.compile(r"/|/(?:v1|assets)(?:/.*)?|/(?:metrics|healthz|readyz)")
 _SESSION: Final = r"/session/(?P<session>[^/]+)"
 _NO_STORE: Final = (("cache-control", "no-store"), ("x-content-type-options", "nosniff"))
 # How often a prompt is sent again that found a turn running which then was over, or the other way round.
@@ -373,7 +374,7 @@ class OpencodeApi:
 
 
 def _is_ours(head: RequestHead) -> bool:
-    return _OURS.fullmatch(head.path) is not None
+    return _OTHERS.fullmatch(head.path) is None
 
 
 def _fold(record: SessionRecord) -> SessionMessages:

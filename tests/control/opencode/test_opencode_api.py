@@ -65,6 +65,8 @@ async def test_token_is_the_password_of_basic_authentication(tmp_path: Path) -> 
         assert await status("/global/health", good) == 200
         assert await status("/global/health", f"Authorization: Bearer {server.at.token}\r\n") == 200
         assert await status("/v1/status", good) == 401
+        # Not 401, which would say that the password is wrong.
+        assert await status("/config", good) == 404
         for bad in (
             "",
             basic("opencode", "no"),
