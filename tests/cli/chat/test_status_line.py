@@ -22,7 +22,7 @@ from engine.config.chat_config import ChatConfig
 from engine.config.config import Config
 from engine.core import events as ev
 from engine.core.errors import ConfigError
-from engine.core.ids import MessageId, SessionId, TurnId
+from engine.core.ids import CallId, MessageId, PartId, SessionId, TurnId
 from engine.core.llm_types import ModelInfo
 from engine.core.messages import Usage
 from tests.cli.chat.chat_machine import Chat
@@ -66,6 +66,15 @@ def test_fields_are_shown_in_order() -> None:
     ) == "Working 10 s (Esc: cancel) - ask - h/m high - context 42% of 200k - $0.30 (of $2) - main".replace(
         " - ", f" {chat.machine.view.symbols.note} "
     )
+
+
+def test_activity_has_its_own_time() -> None:
+    chat = busy()
+    for number, time in enumerate((95.0, 98.0)):
+        chat.event(ev.CallStarted(call_id=CallId(f"c{number}"), time=time))
+    assert shown(chat).startswith("Running tools 5 s ")
+    chat.event(ev.TextDelta(message_id=MessageId("m"), part_id=PartId("p"), text="So", after=0, offset=0, time=99.0))
+    assert shown(chat).startswith("Writing 1 s ")
 
 
 def test_turn_that_no_engine_runs() -> None:

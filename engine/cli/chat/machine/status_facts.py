@@ -44,8 +44,7 @@ class StatusFacts:
         used: tokens of the newest request.
         cost: money spent, sub-agents included.
         turn_since: when the turn began, in seconds since the epoch; None: no turn runs.
-        activity: what the turn does.
-        activity_since: when it began to do that.
+        activity: what the turn does, and when it began to do that; None: it is not known.
         sign_of_life: when the newest event came.
         retry_at: when a failed request is sent again; None: none waits.
         custom: the line of the user's own program.
@@ -63,8 +62,7 @@ class StatusFacts:
     cost: float = 0.0
     branch: str = ""
     turn_since: float | None = None
-    activity: str = "Working"
-    activity_since: float | None = None
+    activity: tuple[str, float | None] = ("Working", None)
     sign_of_life: float = 0.0
     retry_at: float | None = None
     jobs: int = 0
@@ -105,7 +103,8 @@ class StatusFacts:
                 self.turn_since, self.retry_at = event.time, None
                 _begin(self, "Working", event.time)
             case ev.TurnEnded():
-                self.turn_since = self.activity_since = self.retry_at = None
+                self.turn_since = self.retry_at = None
+                self.activity = ("Working", None)
                 if self._turn_cost is not None:
                     # What is not a step's: summaries, and what sub-agents have spent unseen.
                     self.cost += event.result.cost - self._turn_cost
@@ -145,8 +144,8 @@ class StatusFacts:
 
 def _begin(facts: StatusFacts, activity: str, time: float) -> None:
     # Each request is waited for anew; all else goes on, as tools that run side by side do.
-    if activity != facts.activity or activity == "Waiting":
-        facts.activity, facts.activity_since = activity, time
+    if activity != facts.activity[0] or activity == "Waiting":
+        facts.activity = activity, time
 
 
 def prompt_cost(facts: StatusFacts, text: str) -> float:

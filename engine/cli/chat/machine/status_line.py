@@ -75,8 +75,8 @@ def state_text(chat: ChatContents, now: float) -> str:
 
 
 def _activity_text(facts: StatusFacts, now: float) -> str:
-    seconds = int(max(0.0, now - (facts.activity_since or facts.turn_since or now)))
-    what = facts.activity
+    what, since = facts.activity
+    seconds = int(max(0.0, now - (since or facts.turn_since or now)))
     if what == "Waiting":
         what = f"Waiting for {facts.model}" if facts.model else what
     silent = int(now - facts.sign_of_life) if facts.sign_of_life else 0
