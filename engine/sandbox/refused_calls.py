@@ -58,7 +58,7 @@ ALWAYS_REFUSED: Final = ",".join((_ATTRIBUTES_BY_PATH, _SHARED_OBJECTS, _OTHER_P
 READER_REFUSED: Final = _ATTRIBUTES_OF_OPEN_FILES
 NETWORK: Final = _SOCKETS
 # What namespaces do not keep inside: the user's keys, calls that no filter sees, and files that have no name in the box
-# (since Linux 6.13 a user namespace is enough to open one by its handle).
+# (in newer kernels a user namespace is enough to open one by its handle: seen with 6.18).
 NOT_IN_NAMESPACES: Final = """
 keyctl 250 219, add_key 248 217, request_key 249 218, io_uring_setup 425 425, io_uring_enter 426 426, io_uring_register 427 427,
 open_by_handle_at 304 265
