@@ -47,16 +47,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     if first == "completion" and len(rest) == 1 and rest[0] in SHELLS:
         return print_script(rest[0])
+    return _run_collecting_little(first, rest, ends=argv is None)
+
+
+def _run_collecting_little(name: str, arguments: list[str], *, ends: bool) -> int:
+    """Run a command with few collections of garbage; none at the end of a process that *ends* with the command."""
     thresholds = gc.get_threshold()
-    if first == "run":
+    if name == "run":
         gc.set_threshold(_OBJECTS_TO_START, *thresholds[1:])
-    if argv is None:
-        # The process ends with the command. Python would look for garbage among all objects once more, which takes longer
-        # than to end a turn.
+    if ends:
+        # Python would look for garbage among all objects once more, which takes longer than to end a turn.
         atexit.register(gc.freeze)
-        return _run_guarded(first, rest)
+        return _run_guarded(name, arguments)
     try:
-        return _run_guarded(first, rest)
+        return _run_guarded(name, arguments)
     finally:
         gc.set_threshold(*thresholds)
 
