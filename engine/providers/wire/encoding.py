@@ -19,6 +19,7 @@ import itertools
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Generic, Protocol, TypeVar
 
 import attrs
@@ -158,20 +159,33 @@ class _History(Generic[S]):
 
 @attrs.frozen(eq=False, repr=False)
 class _Opening:
-    """A request up to its first message."""
+    """A request up to its first message.
 
-    pieces: tuple[Piece, ...]
-    data: bytes = attrs.field(init=False)
+    Attributes:
+        digests: of each piece, its label and a hash of its bytes.
+    """
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "data", b"".join(piece.data for piece in self.pieces))
+    data: bytes
+    digests: tuple[tuple[str, int], ...]
+
+    @classmethod
+    def of(cls, pieces: Sequence[Piece]) -> _Opening:
+        """Return what *pieces* make."""
+        digests = tuple(_digest(piece.label, hash(piece.data)) for piece in pieces)
+        return cls(b"".join(piece.data for piece in pieces), digests)
+
+
+@lru_cache(maxsize=4_096)
+def _digest(label: str, value: int) -> tuple[str, int]:
+    """Return one object for equal pieces: those of thousands of sessions are remembered."""
+    return label, value
 
 
 @attrs.frozen(eq=False, repr=False)
 class _SentPrefix:
-    """The opening and lineage of a session's last request."""
+    """What the opening and lineage of a session's last request were; it keeps neither."""
 
-    opening: _Opening
+    digests: tuple[tuple[str, int], ...]
     lineage: weakref.ref[object]
     reasoning_from: int
 
@@ -216,7 +230,7 @@ class Encoder(Generic[S]):
 
     def _opening(self, request: ModelRequest) -> _Opening:
         key = (request.model, request.system, request.tools, request.output_schema, request.options, request.session_id)
-        opening = self._openings.pop(key, None) or _Opening(tuple(self._dialect.opening(request)))
+        opening = self._openings.pop(key, None) or _Opening.of(self._dialect.opening(request))
         self._openings[key] = opening
         if len(self._openings) > _MAX_OPENINGS:
             self._openings.popitem(last=False)
@@ -241,7 +255,7 @@ class Encoder(Generic[S]):
             return ""
         before = self._sent.pop(request.session_id, None)
         # A weak reference: comparing must not keep a history alive.
-        sent = _SentPrefix(opening, weakref.ref(request.transcript.lineage), request.reasoning_from)
+        sent = _SentPrefix(opening.digests, weakref.ref(request.transcript.lineage), request.reasoning_from)
         self._sent[request.session_id] = sent
         if len(self._sent) > _MAX_SESSIONS:
             self._sent.popitem(last=False)
@@ -258,12 +272,12 @@ class Encoder(Generic[S]):
 
 
 def _changed_part(before: _SentPrefix, now: _SentPrefix) -> str:
-    if before.opening is not now.opening:
-        labels = {piece.label for piece in before.opening.pieces}
-        for old, new in itertools.zip_longest(before.opening.pieces, now.opening.pieces):
+    if before.digests is not now.digests:
+        labels = {label for label, _ in before.digests}
+        for old, new in itertools.zip_longest(before.digests, now.digests):
             if old != new:
                 # A known piece in a new position means that the one before it was removed.
-                return old.label if old and (new is None or new.label in labels) else new.label
+                return old[0] if old and (new is None or new[0] in labels) else new[0]
     if before.lineage() is not now.lineage() or before.reasoning_from != now.reasoning_from:
         return "history"
     return ""

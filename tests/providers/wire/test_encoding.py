@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import json
+import tracemalloc
 from collections.abc import Sequence
 from typing import Any
 
@@ -347,6 +348,21 @@ def test_few_openings_are_kept() -> None:
         one.encode(request(Transcript(STEPS), session_id=f"s{number}"))
     assert len(one._openings) == encoding._MAX_OPENINGS
     assert dialect.openings == encoding._MAX_OPENINGS + 10
+
+
+def test_remembered_sessions_keep_no_openings() -> None:
+    """An opening has tens of kilobytes of tools, and four thousand sessions are remembered."""
+    one, _ = encoder()
+    system = "long " * 10_000
+    gc.collect()
+    tracemalloc.start()
+    for number in range(300):
+        one.encode(request(Transcript(STEPS), session_id=f"s{number}", system=system))
+    gc.collect()
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # 64 are kept, to be sent again.
+    assert kept < 100 * 2 * len(system)
 
 
 # -- what broke the prefix ------------------------------------------------------------------
