@@ -90,6 +90,15 @@ def test_question_is_answered_by_a_number(chat: Lines, tmp_path: Path) -> None:
     assert "\x1b" not in chat.output
 
 
+def test_feedback_is_asked_for_in_words(chat: Lines, tmp_path: Path) -> None:
+    chat.type("write")
+    chat.read_until("6. Details")
+    chat.answer("5", "Type what to do instead.\n")
+    chat.type("use another name")
+    chat.read_until("instead: use another name")
+    assert not (tmp_path / "f.txt").exists()
+
+
 def test_transcript_has_labels(chat: Lines) -> None:
     chat.type("chat")
     chat.read_until("Done in")

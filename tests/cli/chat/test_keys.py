@@ -220,7 +220,7 @@ def test_accessible_chat_says_what_waits_after_a_cancel() -> None:
     printed = [
         line for effect in machine.handle_event(ended, 0.0) if isinstance(effect, do.Print) for line in effect.lines
     ]
-    assert printed[-1] == "- 2 messages wait. An empty line sends; /queue shows."
+    assert printed[-1] == "Note: 2 messages wait. An empty line sends; /queue shows."
 
 
 def test_questions_keep_their_count() -> None:

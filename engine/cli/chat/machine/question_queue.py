@@ -283,7 +283,8 @@ class QuestionQueue:
                 return do.ReplyPermission(ids, outcome.answer)
             case pa.AskFeedback():
                 self.is_typing = True
-                return Hint("")
+                # Where the line for it is not drawn, only words say that it is waited for.
+                return Hint("Type what to do instead." if self.is_numbered else "")
             case pa.ShowDetails():
                 return Details(tuple(view.detail_lines(self.symbols)))
             case pa.AskAgain():
