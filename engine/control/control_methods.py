@@ -9,7 +9,7 @@ import attrs
 
 from engine.control.client_connection import ClientConnection
 from engine.control.credentials import Login
-from engine.control.event_batches import EventSource
+from engine.control.event_source import SessionSource
 from engine.control.lingering_turns import Turns
 from engine.control.protocol.server_methods import ServerStatusResult
 from engine.control.protocol.watch_methods import FamilySnapshot, SubscribeParams, SubscribeResult, WatchParams
@@ -48,7 +48,7 @@ class Followed:
         resync_reason: why it may begin with one: `damaged`, `epoch` or `position`; empty: it may not.
     """
 
-    cursor: EventSource
+    cursor: SessionSource
     result: SubscribeResult
     snapshot: Callable[[Resync], FamilySnapshot]
     resync_reason: str = ""

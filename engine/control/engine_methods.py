@@ -187,7 +187,7 @@ class EngineMethods:
         roots = [live for live in self._runtime.sessions.by_id.values() if len(live.journal.path) == 1]
         asked = [event.time for live in roots for event in live.questions.events]
         return ServerStatusResult(
-            sessions=Counter(status_of(live.journal.state, "here") for live in roots),
+            sessions=Counter(status_of(live.journal.state, is_parked=live.active is None) for live in roots),
             questions=len(asked),
             waiting_since=min(asked, default=None),
             connections=0,

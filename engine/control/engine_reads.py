@@ -24,7 +24,7 @@ from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, SessionId
 from engine.journal.event_index import select_events
 from engine.journal.lookup import undecoded_events
-from engine.journal.state import OpenQuestion, SessionState, Waiting
+from engine.journal.state import Busy, Idle, OpenQuestion, Retry, SessionState, Waiting
 from engine.session.engine import engine_runtime
 from engine.store.store_protocols import (
     Accounting,
@@ -70,6 +70,12 @@ class SessionRecord:
     def of_type(self, kind: type[E]) -> Iterable[E]:
         """Yield its events of one class, without decoding others. Decoding those takes time, if they are many."""
         return select_events(self.events)(kind)
+
+    @property
+    def is_parked(self) -> bool:
+        """Whether it has a turn that no engine runs."""
+        is_run = self.holder == "elsewhere" if self.live is None else self.live.active is not None
+        return self.state.turn is not None and not is_run
 
     @property
     def mode(self) -> Mode:
@@ -243,9 +249,9 @@ class EngineReads:
             del events[state.seq :]
             return SessionRecord(live, events, state, "here")
         stored = await self._runtime.services.store.read(SessionId(session_id))
-        return SessionRecord(None, stored.events, stored.state, await self._holder(stored.state.session_id))
+        return SessionRecord(None, stored.events, stored.state, await self.holder(stored.state.session_id))
 
-    async def _holder(self, session_id: SessionId) -> Holder:
+    async def holder(self, session_id: SessionId) -> Holder:
         """Return which engine has a session open that is not open in this one. A checkpoint if the store has a list."""
         store = self._runtime.services.store.store
         if not isinstance(store, Catalogue):
@@ -291,7 +297,7 @@ def row_of(record: SessionRecord) -> SessionRow:
         seq=state.seq,
         messages=len(state.transcript),
         turns=state.turns,
-        status=status_of(state, record.holder),
+        status=status_of(state, is_parked=record.is_parked),
         stop_reason=None if state.last_result is None else state.last_result.stop_reason,
         usage=state.usage,
         cost=state.cost,
@@ -302,18 +308,18 @@ def row_of(record: SessionRecord) -> SessionRow:
     )
 
 
-def status_of(state: SessionState, holder: Holder) -> RowStatus:
+def status_of(state: SessionState, *, is_parked: bool) -> RowStatus:
     """Return a session's status, as the store would list it."""
     if state.turn is None:
         return "idle"
     if isinstance(state.status, Waiting):
         return "waiting"
-    return "interrupted" if holder == "nobody" else "busy"
+    return "interrupted" if is_parked else "busy"
 
 
 def head_of(record: SessionRecord) -> se.SessionHead:
     """Return what is true of a session now."""
-    state, live = record.state, record.live
+    state = record.state
     turn = ending = None
     if state.turn is not None:
         turn = se.HeadTurn(turn_id=state.turn.turn_id, input_id=_input_of(record))
@@ -322,9 +328,10 @@ def head_of(record: SessionRecord) -> se.SessionHead:
             ending = se.HeadEnding(cause=begun.cause, until=begun.until, by=begun.by)
     return se.SessionHead(
         seq=state.seq,
-        status=state.status,
+        # The record ends in the middle of a step, which nothing works on.
+        status=Idle() if record.is_parked and isinstance(state.status, Busy | Retry) else state.status,
         turn=turn,
-        parked=state.turn is not None and record.holder != "elsewhere" and (live is None or live.active is None),
+        parked=record.is_parked,
         asked=questions_of(record),
         ending=ending,
         queue=_queue_of(record),

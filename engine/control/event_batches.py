@@ -36,7 +36,7 @@ _DELTAS: Final = tuple(DELTAS.values())
 
 
 class EventSource(Protocol):
-    """Where a subscription takes its events from: a cursor, or the store."""
+    """Where events are taken from: a cursor, or the store."""
 
     @property
     def position(self) -> Position:

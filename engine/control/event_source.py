@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 import trio
 
-from engine.control.engine_reads import EngineReads, SessionRecord, questions_of
-from engine.core.errors import ConfigError, JournalCorrupt, StoreError
+from engine.control.engine_reads import EngineReads, SessionRecord, head_of, questions_of
+from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
 from engine.core.ids import SessionId
 from engine.journal.cursors import follow
 from engine.journal.position import Position
@@ -15,13 +17,17 @@ from engine.journal.state import Resync
 from engine.session.engine import engine_runtime
 
 if TYPE_CHECKING:
+    from engine.control.protocol.session_methods import SessionHead
     from engine.journal.cursors import Cursor
     from engine.journal.log import JournalEntry
     from engine.session.engine import Engine
     from engine.session.session_watch import Watch
+    from engine.store.store_protocols import Holder
 
 # Of no epoch, so a cursor there begins with a snapshot.
 _FOREIGN: Final = Position(epoch="", seq=0)
+# Between two looks at who has a session open that is not open here: the end of an engine is no event.
+_HOLDER_SECONDS: Final = 2.0
 
 
 @final
@@ -46,6 +52,10 @@ class SessionSource:
         self._must_resync = False
         # Of the store, not taken yet.
         self._next: JournalEntry | Resync | None = None
+        # As clients know it, and what is true now, if that is not what follows from the events that they get.
+        self._holder: Holder = record.holder
+        self._head: SessionHead | None = None
+        self._next_look = trio.current_time() + _HOLDER_SECONDS
         self._position = self._at(record.state.seq)
         if record.live is not None:
             self._cursor = follow(record.live.journal, after)
@@ -71,12 +81,12 @@ class SessionSource:
         return self._position if self._cursor is None else self._cursor.position
 
     async def wait(self, *, durable: bool = False) -> bool:
-        """Wait until there is an event, or one of the record, and return True; False: the engine has closed.
+        """Wait until there is an event, or one of the record, or a head; return True. False: the engine has closed.
 
         A checkpoint; nothing is taken. Raises `JournalCorrupt`, `StoreError`.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
-        while self._next is None:
+        while self._next is None and self._head is None:
             if self._cursor is None:
                 if not await self._look_into_store():
                     return False
@@ -87,6 +97,7 @@ class SessionSource:
             else:
                 # Only the session was closed: whichever engine opens it again, its events continue from here.
                 self._position, self._cursor, self._watch = self._cursor.position, None, None
+                self._next_look = trio.current_time()
         return True
 
     async def _look_into_store(self) -> bool:
@@ -95,6 +106,7 @@ class SessionSource:
         change = self._runtime.services.changes.next_change(self._id)
         live = self._runtime.sessions.by_id.get(self._id)
         if live is not None and not live.journal.is_closed:
+            self._holder = "here"
             # Its own snapshot, if there has to be one: only that knows how much of the open parts is in it.
             self._cursor = follow(live.journal, _FOREIGN if self._must_resync else self._position)
             self._must_resync = False
@@ -113,20 +125,42 @@ class SessionSource:
         self._next = await self._next_stored(self._watch, change)
         return self._next is not None or not self._engine.is_closed
 
-    async def _next_stored(self, watch: Watch, change: trio.Event) -> JournalEntry | None:
-        """Return the next event that another engine records; None: the session has changed in this one. A checkpoint.
+    async def _wait_for_holder(self) -> None:
+        """Wait until an engine has left or opened the session, whose events have come; read its head. A checkpoint.
 
-        Raises `JournalCorrupt`, `StoreError`.
+        It ends, too, when there are events to be read first. If cancelled, it is looked at again next time.
+        """
+        while True:
+            await trio.sleep_until(self._next_look)
+            # What can't be read now: the watch says why, if that lasts.
+            with suppress(EngineError):
+                if await self._reads.holder(self._id) != self._holder:
+                    record = await self._reads.record(self._id)
+                    if record.state.seq > self._position.seq:
+                        return
+                    # A session without a turn that was closed here is as it was.
+                    if record.live is None and (record.is_parked or self._holder != "here"):
+                        self._head = head_of(record)
+                    self._holder = record.holder
+            self._next_look = trio.current_time() + _HOLDER_SECONDS
+            if self._head is not None:
+                return
+
+    async def _next_stored(self, watch: Watch, change: trio.Event) -> JournalEntry | None:
+        """Return the next event that another engine records. A checkpoint.
+
+        None: the session has changed in this one, or another one has opened or left it. Raises `JournalCorrupt`, `StoreError`.
         """
         found: JournalEntry | None = None
         failure: StoreError | JournalCorrupt | None = None
         async with trio.open_nursery() as nursery:
 
-            async def wait_for_change() -> None:
-                await change.wait()
-                nursery.cancel_scope.cancel(reason="the session has changed here")
+            async def end_after(wait: Callable[[], Awaitable[None]]) -> None:
+                await wait()
+                nursery.cancel_scope.cancel(reason="the session has changed")
 
-            nursery.start_soon(wait_for_change)
+            nursery.start_soon(end_after, change.wait)
+            nursery.start_soon(end_after, self._wait_for_holder)
             try:
                 found = await watch.__anext__()
             except (StoreError, JournalCorrupt) as error:
@@ -140,11 +174,18 @@ class SessionSource:
 
     def has_next(self, *, durable: bool = False) -> bool:
         """Return whether there is an event now, or one of the record. Not a checkpoint."""
-        return self._next is not None or (self._cursor is not None and self._cursor.has_next(durable=durable))
+        if self._next is not None or self._head is not None:
+            return True
+        return self._cursor is not None and self._cursor.has_next(durable=durable)
 
     def merge(self) -> int:
         """Merge the deltas that are waiting, where that loses nothing; return how many. Not a checkpoint."""
         return 0 if self._cursor is None else self._cursor.merge()
+
+    def take_head(self) -> SessionHead | None:
+        """Return what is true now, once, if that has changed without an event. Not a checkpoint."""
+        head, self._head = self._head, None
+        return head
 
     def try_next(self) -> JournalEntry | Resync | None:
         """Return the next event if there is one now. Not a checkpoint."""

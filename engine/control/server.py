@@ -111,7 +111,7 @@ class ControlServer:
         self.info: ServerInfo = ServerInfo(version=__version__, instance=secrets.token_hex(8), started=self.now())
         self.clients: ConnectedClients = ConnectedClients(methods.is_session_working, most_of_a_token)
         self.load: ServerLoad = ServerLoad(self.clients, methods)
-        self.share: SubscriptionShare = SubscriptionShare(self.metrics, self.now)
+        self.share: SubscriptionShare = SubscriptionShare(self.metrics, self.now, self.with_clients)
         self.draining: ServerDrain = ServerDrain(_Work(methods, self), self._announce_end, now=self.now)
         self._methods = methods
         self._number = 0

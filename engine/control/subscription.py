@@ -52,6 +52,7 @@ class SubscriptionShare:
     Attributes:
         metrics: count what is sent.
         now: returns the time, in seconds since the epoch.
+        with_clients: returns a head with those who are connected.
         texts: the JSON of events.
         live: when they send live events: a thousand subscribers of one turn get them every 0.3 s.
         durable: when they send events of the record: one wakes all subscribers at once.
@@ -61,6 +62,7 @@ class SubscriptionShare:
 
     metrics: Metrics
     now: Callable[[], float]
+    with_clients: Callable[[SessionHead], SessionHead]
     texts: EventTexts = attrs.field(factory=EventTexts)
     live: TimeSlots = attrs.field(factory=partial(TimeSlots, _LIVE_SENDS))
     durable: TimeSlots = attrs.field(factory=partial(TimeSlots, _DURABLE_SENDS))
@@ -140,6 +142,8 @@ class Subscription:
 
     def _take(self) -> str | None:
         """Return the next message, with all that has come while the connection was busy. Not a checkpoint."""
+        if (head := self._cursor.take_head()) is not None:
+            return note_text("head", HeadNote(sub=self.id, head=self._share.with_clients(head)))
         batch = Batch(self._share.texts, self._params.elide)
         waiting = self._cursor.merge()
         batch.add_ready(self._cursor, self._wants)

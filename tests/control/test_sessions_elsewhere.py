@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
+from trio.testing import MockClock
 
-from engine.client import connect
+import engine
+from engine.client import RemoteSession, SessionHead, SessionStream, connect
+from engine.control.engine_methods import EngineMethods
+from engine.control.engine_reads import EngineReads
+from engine.control.event_source import SessionSource
 from engine.control.listen import ServeOptions
+from engine.control.protocol.session_methods import SessionGetResult
 from engine.control.service.server_discovery import server_folder
 from engine.errors import SessionElsewhere
+from engine.events import CallStarted, PermissionAsked
+from engine.journal.state import Busy, Idle
+from engine.testing import ScriptedProvider
 from engine.testing.script import Pause, text
+from tests.support.cancel_at import CancelAt
+from tests.support.client_world import items_until
+from tests.support.killed_server import killed_server
+from tests.support.raw_http import raw_stream, request
 from tests.support.served_engine import served
 
 
@@ -25,6 +39,12 @@ def short_folder() -> Iterator[Path]:
     """The path of a Unix socket has at most some 100 characters."""
     with tempfile.TemporaryDirectory() as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def clock() -> MockClock:
+    """Real time, which a test may put forward."""
+    return MockClock(rate=1)
 
 
 @pytest.mark.parametrize("is_published", [True, False])
@@ -78,3 +98,92 @@ async def test_text_that_another_engine_receives(tmp_path: Path, short_folder: P
         assert (got["head"]["parked"], head["parked"]) == (False, False)
         (listed,) = (await reader.result("session.list"))["rows"]
         assert (listed["holder"], listed["status"]) == ("elsewhere", "busy")
+
+
+async def run_into_call(session: RemoteSession) -> None:
+    """Have a turn of the killed server's model run into its long call."""
+    async with session.watch() as stream:
+        await session.prompt("Go", key="p")
+        asked = (await items_until(stream, PermissionAsked))[-1]
+        await session.reply(asked.request_id, engine.Once())
+        await items_until(stream, CallStarted)
+
+
+async def next_head(stream: SessionStream, *, is_parked: bool) -> SessionHead:
+    async for item in stream:
+        if isinstance(item, SessionHead) and item.parked == is_parked:
+            return item
+    raise AssertionError("the stream has ended")
+
+
+async def next_parked(stream: trio.SocketStream) -> bytes:
+    """Read an event stream up to its next head; return whether that says that the turn is parked."""
+    received = b""
+    while (found := re.search(rb'"parked":(\w+),', received)) is None:
+        received += await stream.receive_some()
+    return found[1]
+
+
+@pytest.mark.os
+@pytest.mark.slow
+async def test_death_of_holder_is_announced(tmp_path: Path, short_folder: Path) -> None:
+    """Killed in the middle of a call, while its session is watched here; then another engine goes on with it."""
+    options = ServeOptions(folder=short_folder / "second")
+    async with (
+        killed_server(short_folder, work=3600) as holder,
+        served(tmp_path, store=short_folder / "s.db", options=options) as other,
+        connect(other.at.url, token=other.at.token) as here,
+    ):
+        async with connect(holder.url, holder.token) as there:
+            session = await there.create_session(cwd=tmp_path)
+            await run_into_call(session)
+        target = f"/v1/sessions/{session.id}/stream?at=start"
+        async with here.session(session.id).watch() as stream, raw_stream(other.port) as sse:
+            await sse.send_all(request(target, other.port, token=other.at.token))
+            assert isinstance((await next_head(stream, is_parked=False)).status, Busy)
+            assert await next_parked(sse) == b"false"
+            holder.kill()
+            head = await next_head(stream, is_parked=True)
+            # One truth: what the head says is what the row says.
+            got = cast("SessionGetResult", await here.request("session.get", session_id=session.id))
+            assert (head.status, head.turn, head.parked) == (got.head.status, got.head.turn, got.head.parked)
+            assert isinstance(head.status, Idle)
+            assert head.clients
+            assert (got.row.status, got.row.holder) == ("interrupted", "nobody")
+            assert await next_parked(sse) == b"true"
+            # Another engine opens the session: then that one decides what becomes of the turn.
+            async with engine.open_engine(model=ScriptedProvider([]), store=short_folder / "s.db") as third:
+                await third.open_session(session.id)
+                await next_head(stream, is_parked=False)
+
+
+async def test_look_at_holder_cancelled_anywhere(tmp_path: Path, is_full: bool, clock: MockClock) -> None:
+    """Another engine opens and closes a session: each time one head comes, wherever the wait for it was cancelled."""
+    store, model = tmp_path / "s.db", ScriptedProvider([])
+    async with (
+        engine.open_engine(model=model, store=store) as holder,
+        engine.open_engine(model=model, store=store) as eng,
+    ):
+        session = await holder.create_session(cwd=tmp_path)
+        await session.rename("Shared")
+        session_id = session.id
+        reads = EngineReads(eng)
+        source = SessionSource(eng, reads, await reads.record(session_id), EngineMethods(eng).epoch, None)
+        at, step = CancelAt(None), 0
+        while step == 0 or at.has_fired:
+            is_open = step % 2 == 1
+            await (holder.open_session(session_id) if is_open else holder.close_session(session_id))
+            while (await reads.holder(session_id) == "elsewhere") != is_open:
+                await trio.sleep(0.01)
+            at = CancelAt(step)
+            clock.jump(2)
+            trio.lowlevel.add_instrument(at)
+            with at.scope():
+                await source.wait()
+            trio.lowlevel.remove_instrument(at)
+            assert await source.wait()
+            assert source.take_head() is not None
+            assert source.take_head() is None
+            assert not source.has_next()
+            step += 1 if is_full else 7
+        assert step > 20

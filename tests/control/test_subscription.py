@@ -61,7 +61,7 @@ async def test_head_is_what_was_sent(tmp_path: Path) -> None:
         methods = EngineMethods(eng)
         params = SubscribeParams(session_id=session.id)
         followed = await methods.follow(params, Caller("test", Login("owner", "full")))
-        share = SubscriptionShare(Metrics(), now=lambda: 0.0)
+        share = SubscriptionShare(Metrics(), now=lambda: 0.0, with_clients=lambda head: head)
         subscription, sink = Subscription("s1", params, followed, share=share), SlowSink()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(subscription.run, sink, followed.result.head)

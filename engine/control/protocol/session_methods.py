@@ -116,9 +116,9 @@ class SessionHead:
 
     Attributes:
         seq: its last event.
-        status: what it does.
+        status: what it does; idle, too, if its turn was interrupted.
         turn: the turn under way; None: there is none.
-        parked: whether that turn waits for `resume`.
+        parked: whether that turn waits for `resume`: no engine runs it.
         asked: the open questions of the session and its sub-agents, the oldest first.
         ending: set once the turn has a cause to end.
         queue: input that waits.

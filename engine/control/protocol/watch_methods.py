@@ -225,6 +225,8 @@ class EventsNote:
 class HeadNote:
     """The first notification of every subscription: what is true now, even if nothing has changed.
 
+    It comes again when another engine has opened the session, or has left it, even by being killed.
+
     Attributes:
         sub: the subscription.
         head: what is true.

@@ -194,7 +194,8 @@ async def test_connection_is_lost_in_mid_stream(tmp_path: Path, browser_address:
 
 
 async def test_session_of_an_engine_that_has_gone_is_free(tmp_path: Path, browser_address: str, folder: Path) -> None:
-    """Only the engine that has a session open reports what becomes of it: the page asks again when the session is shown."""
+    """While it is shown: until then the field says why nothing can be written."""
+    place = "document.querySelector('.composer-field').placeholder"
     state = "document.querySelector('.status')?.textContent"
     async with served_page(tmp_path, browser_address) as shown:
         half = [*text("Half of it")[:-1], Pause(1_000)]
@@ -205,10 +206,9 @@ async def test_session_of_an_engine_that_has_gone_is_free(tmp_path: Path, browse
                 await trio.sleep(0.01)
             await shown.show(session.id)
             await shown.page.wait(f"{state} === 'Open in another engine'")
-        await shown.page.js("location.hash = '#/'")
-        await shown.page.wait(f"!({state})")
-        await shown.show(session.id)
+            await shown.page.wait(f"{place} === 'Another engine has this session open: write to it there'")
         await shown.page.wait(f"{state} === 'Idle'")
+        await shown.page.wait(f"{place} === 'What should be done?'")
 
 
 SIGNS = [

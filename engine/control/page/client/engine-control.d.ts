@@ -1959,11 +1959,11 @@ export interface SessionGetResult {
 export interface SessionHead {
   /** its last event. */
   seq: number;
-  /** what it does. */
+  /** what it does; idle, too, if its turn was interrupted. */
   status: Idle | Busy | Retry | Waiting;
   /** the turn under way; None: there is none. */
   turn: HeadTurn | null;
-  /** whether that turn waits for `resume`. */
+  /** whether that turn waits for `resume`: no engine runs it. */
   parked: boolean;
   /** the open questions of the session and its sub-agents, the oldest first. */
   asked: (PermissionAsked | QuestionAsked | RecoveryAsked)[];
