@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from typing import Final, TypeVar, TypeVarTuple, Unpack
 
 import trio
@@ -16,6 +18,8 @@ Ts = TypeVarTuple("Ts")
 
 # Trio's default. Not smaller: an abandoned thread counts until it ends.
 LIMIT: Final = 40
+# Seconds.
+_LINGERS: Final = 0.25
 
 # One limiter for each `trio.run`, and never trio's: that one is the host's, and tools that hang must not use it up.
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("engine.core.threads")
@@ -58,16 +62,56 @@ async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], 
             with suppress(trio.RunFinishedError):
                 token.run_sync_soon(scope.cancel)
 
-        # A timer in real time, not `move_on_after`: the clock of tests does not wait for threads, and would jump to the
-        # deadline at once.
-        timer = threading.Timer(seconds, give_up)
-        timer.daemon = True
-        timer.start()
-        try:
+        # In real time, not `move_on_after`: the clock of tests does not wait for threads, and would jump to the deadline
+        # at once.
+        with _alarm.set(seconds, give_up):
             return await to_thread(function, *args)
-        finally:
-            timer.cancel()
     raise trio.TooSlowError
+
+
+class _Alarm:
+    """Calls functions after a time, in one thread for all: a timer of each one's own would be a new thread each time.
+
+    The thread lives while something is set, and `_LINGERS` longer.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._pid = 0
+
+    @contextmanager
+    def set(self, seconds: float, call: Callable[[], None]) -> Generator[None]:
+        """Call *call* in the thread if the block takes longer than that."""
+        key = object()
+        with self._lock:
+            self._due[key] = (time.monotonic() + seconds, call)
+            if self._pid != os.getpid():  # a fork copies this, but not the thread
+                threading.Thread(target=self._run, name="engine alarm", daemon=True).start()
+                self._pid = os.getpid()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._due.pop(key, None)
+
+    def _run(self) -> None:
+        was_idle = False
+        while True:
+            with self._lock:
+                if not self._due and was_idle:
+                    self._pid = 0
+                    return
+                was_idle, now = not self._due, time.monotonic()
+                late = [key for key, (at, _) in self._due.items() if at <= now]
+                calls = [self._due.pop(key)[1] for key in late]
+                pause = min((at - now for at, _ in self._due.values()), default=_LINGERS)
+            for call in calls:
+                call()
+            time.sleep(min(pause, _LINGERS))
+
+
+_alarm: Final = _Alarm()
 
 
 def current_token() -> trio.lowlevel.TrioToken | None:
