@@ -24,6 +24,8 @@ from engine.cli.terminal.colours import ColourChoice, Palette, has_colour
 from engine.core.threads import to_thread
 
 _ERASE_LINE: Final = "\r\x1b[K"
+# Seconds between two writes, unless a task waits for them: each is a visit to a thread.
+_BETWEEN_WRITES: Final = 0.02
 # The pipe's reader or the terminal is gone.
 _DISCONNECTED: Final = frozenset({errno.EPIPE, errno.EIO})
 
@@ -53,6 +55,7 @@ class Output:
     _is_status_shown: bool = attrs.field(default=False, init=False)
     _news: trio.Event = attrs.field(factory=trio.Event, init=False)
     _all_written: trio.Event = attrs.field(factory=trio.Event, init=False)
+    _hurry: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     @classmethod
     def to(cls, stream: TextIO | None, colour: ColourChoice = "auto") -> Output:
@@ -98,12 +101,15 @@ class Output:
         while True:
             if not self._pending:
                 self._all_written.set()
+                self._hurry = trio.Event()
             await self._news.wait()
             self._news = trio.Event()
             # One write for everything pending: events come faster than a terminal draws.
             data = self._take().encode(self.encoding, "replace")
             if self._fd is not None and self.failure is None and data:
                 self._fail(await to_thread(_write_all, self._fd, data))
+                with trio.move_on_after(_BETWEEN_WRITES):
+                    await self._hurry.wait()
 
     async def watch_reader(self) -> None:
         """Notice that the reader of a pipe or a socket has gone, also while nothing is written. Always a checkpoint."""
@@ -116,6 +122,7 @@ class Output:
 
     async def drain(self) -> None:
         """Wait until all is written. Always a checkpoint."""
+        self._hurry.set()
         await self._all_written.wait()
 
     def _fail(self, failure: OSError | None) -> None:

@@ -26,14 +26,19 @@ class WaitReports:
     _show: Callable[[], None]
     _has_status: bool = attrs.field(kw_only=True, alias="has_status")
     state: WaitState = attrs.field(factory=WaitState)
-    _changed: trio.Event = attrs.field(factory=trio.Event, init=False)
+    # When it is to be shown next, and when `run` wakes up to look.
+    _due: float = attrs.field(default=float("inf"), init=False)
+    _wakes_at: float = attrs.field(default=float("inf"), init=False)
+    _is_earlier: trio.Event = attrs.field(factory=trio.Event, init=False)
 
     def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
         """Take note of *event*. Not a checkpoint."""
         before = self.state
         self.state = feed(before, event, trio.current_time())
         if (self.state.activity, self.state.since) != (before.activity, before.since):
-            self._changed.set()
+            self._due = self._next_due()
+            if self._due < self._wakes_at:
+                self._is_earlier.set()
 
     @property
     def text(self) -> str:
@@ -47,18 +52,21 @@ class WaitReports:
 
     async def run(self) -> None:
         """Show it when it is due, until cancelled. Always a checkpoint."""
+        self._due = self._next_due()
         while True:
-            self._changed = trio.Event()
-            due = self._next_due()
-            with trio.move_on_at(float("inf") if due is None else due) as scope:
-                await self._changed.wait()
-            if scope.cancelled_caught:
+            self._is_earlier, self._wakes_at = trio.Event(), self._due
+            # Not woken where it is due later now: that is so several times in each step.
+            with trio.move_on_at(self._wakes_at) as scope:
+                await self._is_earlier.wait()
+            if scope.cancelled_caught and self._due <= trio.current_time():
                 self._show()
+                self._due = self._next_due()
 
-    def _next_due(self) -> float | None:
+    def _next_due(self) -> float:
         now = trio.current_time()
         if not self._has_status:
-            return next_report(self.state, now)
+            due = next_report(self.state, now)
+            return float("inf") if due is None else due
         if self.state.activity == "none":
-            return None
+            return float("inf")
         return now + (_TICK_SECONDS if now - self.state.since > 0.25 else 0.3)
