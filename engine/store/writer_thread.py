@@ -19,12 +19,16 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import attrs
 import trio
 
 from engine.core.errors import StoreError
+
+# Seconds that an item may wait for others while no task waits for it: a transaction costs as much as encoding a dozen
+# events, and competes with the loop for the interpreter.
+_GATHER: Final = 0.01
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -83,6 +87,8 @@ class Writer(Generic[T]):
     _is_closed: bool = attrs.field(default=False, init=False)
     _has_ended: bool = attrs.field(default=False, init=False)
     _progress: trio.Event = attrs.field(factory=trio.Event, init=False)
+    # Set where what is queued is to be written at once.
+    _hurry: threading.Event = attrs.field(factory=threading.Event, init=False)
 
     @property
     def durable(self) -> int:
@@ -130,6 +136,7 @@ class Writer(Generic[T]):
         # set.
         while self._durable < ticket:
             self._check_sink()
+            self._hurry.set()
             await self._progress.wait()
 
     @trio.lowlevel.enable_ki_protection
@@ -145,6 +152,7 @@ class Writer(Generic[T]):
         if self._token is None:
             self._start()  # the thread closes the sink, which may be bound to one thread
         self._queue.put(_Close())
+        self._hurry.set()
 
     async def aclose(self, timeout: float) -> bool:
         """Close, and wait up to *timeout* seconds for the thread; return whether all is durable and the sink closed.
@@ -225,13 +233,16 @@ class Writer(Generic[T]):
             return error  # noqa: ASYNC104
 
     def _take(self) -> tuple[list[T], bool]:
-        """Wait for the first item, then return all queued items, and whether the writer is closing."""
+        """Wait for the first item and those that soon follow, then return all, and whether the writer is closing."""
         batch: list[T] = []
         item = self._queue.get()
+        self._hurry.wait(_GATHER)
+        # Before the queue is emptied: whoever sets it later waits for an item of the next batch, or of this one.
+        self._hurry.clear()
         while not isinstance(item, _Close):
             batch.append(item)
             try:
-                # All that is queued already, in the same batch; waiting for more would only delay its flush.
+                # All that is queued by now, in the same batch.
                 item = self._queue.get_nowait()
             except queue.Empty:
                 return batch, False
