@@ -180,6 +180,8 @@ async def _compact(
     # What is recorded if a cancel comes before there is a result.
     ended = CompactionEnded(outcome="cancelled")
     try:
+        # Steps that only read have not waited for the store. A kill during a long request must not lose them.
+        await run.flush()
         view = attrs.evolve(view_of(run, state), failure=failure)
         made = await call_foreign(_KEEPER, run.deps.keeper.compact, view, asker, request)
         # No checkpoint between the answer and the new history.

@@ -40,6 +40,8 @@ ROUND = 0.25
 # A round that is later than this is charged to no tool, but for as much: as with the grace at a turn's end, a tool is let
 # run ten times before it is given up.
 _LATE: Final = GRACE / 10
+# Steps that changed nothing: how many may follow each other before the turn waits for the store, and learns if it fails.
+_MOST_UNSAVED_STEPS: Final = 8
 
 
 @enable_ki_protection
@@ -141,10 +143,24 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
     charge_step(run, step)
     if run.inputs.services.snapshots is not None and not run.inputs.is_child:
         await run.inputs.services.snapshots.after_step(step.number)
-    # At the end of each step and not of each event: a crash costs at most one step, and the model is asked only for what
-    # is safe on the disk.
-    await run.flush()
+    await _save(run, step)
     return _outcome(run, step)
+
+
+async def _save(run: TurnRun, step: Step) -> None:
+    """Wait until the step is durable, if a kill would lose more than reading again. A checkpoint if it waits.
+
+    If cancelled, the cleanup waits.
+    """
+    # What a step has changed must be in the record before the model hears of it; and of an answer, the turn reports that
+    # it can't be saved. A step that has only read is written all the same, while the model thinks: a kill costs what the
+    # last of these have read and what the model wrote in them, and the next turn asks for it again.
+    calls = step.ledger.entries
+    run.state.unsaved_steps += 1
+    has_changed = any(entry.may_change for entry in calls)
+    if not calls or has_changed or run.state.unsaved_steps >= _MOST_UNSAVED_STEPS:
+        await run.flush()
+        run.state.unsaved_steps = 0
 
 
 @enable_ki_protection

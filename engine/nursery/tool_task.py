@@ -227,7 +227,8 @@ class _Call:
         self._step.ledger.start(self.entry)
         # What changes the world must be known to have begun before it begins: after a crash, a call without this record
         # counts as never run. A call that only reads can be run again, so it does not wait for the disk.
-        if not prepared.tool.read_only and not await self.run.flush():
+        is_harmless = prepared.tool.read_only or self.entry.only_reads
+        if not is_harmless and not await self.run.flush():
             return Settlement(
                 status="error", text="Not executed: the store could not record it, so running it would not be safe."
             )

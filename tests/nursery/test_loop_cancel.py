@@ -295,14 +295,29 @@ async def test_cancel_while_a_start_is_being_stored(autojump_clock: MockClock) -
 async def test_cancel_while_a_step_end_is_being_stored(autojump_clock: MockClock) -> None:
     bench = Bench()
     store = SlowStore(delay=3)
-    async with world(working(0), DONE, tools=bench.tools(), store=store) as w:
+    async with world(working(0, tool="write"), DONE, tools=bench.tools(), store=store) as w:
         async with w.session.prompt("go") as turn:
-            await trio.sleep(1)
+            await trio.sleep(3 + 1)
             turn.cancel()
             result = await turn.wait()
         assert (result.stop_reason, result.durable, settlements(w)) == ("aborted", True, ["completed"])
         assert len(w.requests) == 1
         assert kinds(w, StepEnded, TurnEnded) == ["StepEnded", "TurnEnded"]
+        await w.goes_on()
+
+
+async def test_steps_that_only_read_wait_rarely(autojump_clock: MockClock) -> None:
+    bench = Bench()
+    store = SlowStore(delay=3)
+    reads = [[*call("read", {"name": f"a{n}", "seconds": 0.0}, id="1"), *done("calls")] for n in range(8)]
+    async with world(*reads, DONE, tools=bench.tools(), store=store) as w:
+        async with w.session.prompt("go") as turn:
+            await trio.sleep(1)
+            assert len(w.requests) == 8, "none of them has waited, but the eighth does"
+            await trio.sleep(3)
+            assert len(w.requests) == 9
+            result = await turn.wait()
+        assert (result.stop_reason, result.durable) == ("completed", True)
         await w.goes_on()
 
 
