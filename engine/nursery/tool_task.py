@@ -219,7 +219,9 @@ class _Call:
         return prepared
 
     async def start(self, prepared: Prepared) -> Settlement | None:
-        if self.run.inputs.services.snapshots is not None and not prepared.tool.read_only:
+        # A command whose rights are all for reading has neither files to put back nor effects to know of after a crash.
+        is_harmless = prepared.tool.read_only or self.entry.only_reads
+        if self.run.inputs.services.snapshots is not None and not is_harmless:
             await self.run.inputs.services.snapshots.before_change(self.entry.call_id)
         # A task that was woken just before the cancel would go on to its next
         # checkpoint, and that one may be inside the tool.
@@ -227,7 +229,6 @@ class _Call:
         self._step.ledger.start(self.entry)
         # What changes the world must be known to have begun before it begins: after a crash, a call without this record
         # counts as never run. A call that only reads can be run again, so it does not wait for the disk.
-        is_harmless = prepared.tool.read_only or self.entry.only_reads
         if not is_harmless and not await self.run.flush():
             return Settlement(
                 status="error", text="Not executed: the store could not record it, so running it would not be safe."
