@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 
@@ -67,4 +68,4 @@ def test_a_small_read_visits_few_threads(tmp_path: Path, has_layers: bool, visit
     finally:
         sys.setprofile(before)
     # The first steps load modules and open files; the store's own thread is never waited for here.
-    assert [after - before for before, after in zip(marks[2:], marks[3:], strict=False)] == [visits] * (STEPS - 2)
+    assert [after - before for before, after in pairwise(marks[2:])] == [visits] * (STEPS - 2)
