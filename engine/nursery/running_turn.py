@@ -172,7 +172,6 @@ class TurnState:
         skip_wait: ends the wait before a retry.
         patience: seconds that the host may still be silent.
         host_deadline: the host's effective deadline as last seen.
-        unsaved_steps: how many steps have ended since the store was last waited for; none of them changed anything.
     """
 
     counted: RequestUsage | None = None
@@ -194,7 +193,6 @@ class TurnState:
     skip_wait: trio.Event = attrs.field(factory=trio.Event)
     patience: float = float("inf")
     host_deadline: float = float("inf")
-    unsaved_steps: int = 0
 
     def keep_answer(self, text: str) -> None:
         """Make *text* the turn's answer, after what a continuation must be joined to. Not a checkpoint."""

@@ -40,8 +40,8 @@ ROUND = 0.25
 # A round that is later than this is charged to no tool, but for as much: as with the grace at a turn's end, a tool is let
 # run ten times before it is given up.
 _LATE: Final = GRACE / 10
-# Steps that changed nothing: how many may follow each other before the turn waits for the store, and learns if it fails.
-_MOST_UNSAVED_STEPS: Final = 8
+# Of steps that changed nothing, each of this number waits for the store, so the turn learns if that fails.
+_SAVED_EVERY: Final = 8
 
 
 @enable_ki_protection
@@ -156,11 +156,9 @@ async def _save(run: TurnRun, step: Step) -> None:
     # it can't be saved. A step that has only read is written all the same, while the model thinks: a kill costs what the
     # last of these have read and what the model wrote in them, and the next turn asks for it again.
     calls = step.ledger.entries
-    run.state.unsaved_steps += 1
     has_changed = any(entry.may_change for entry in calls)
-    if not calls or has_changed or run.state.unsaved_steps >= _MOST_UNSAVED_STEPS:
+    if not calls or has_changed or step.number % _SAVED_EVERY == 0:
         await run.flush()
-        run.state.unsaved_steps = 0
 
 
 @enable_ki_protection
