@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol, final
 
-import httpcore
 import httpx
 
 from engine.core.errors import ConfigError, ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
@@ -18,8 +17,6 @@ from engine.providers.http.endpoint import Endpoint
 
 # A tool may run for long between two steps; the host may close sooner.
 _KEEPALIVE = 300.0
-# Joined, pieces of a request are copied; above this, a copy costs more than another system call.
-_JOINED_BYTES = 64 * 1024
 _PASSWORD = regex(r"://[^/@\s]*@")
 
 
@@ -134,14 +131,11 @@ class _NetworkStream(Protocol):
 
 
 def _merge_chunks(stream: _NetworkStream) -> None:
-    """Let *stream* return all received chunks at once, and send small pieces of a request together."""
-    merger, joiner = ChunkMerger(), _WriteJoiner(stream.write)
-    read_some = stream.read
+    """Let *stream* return all received chunks at once: httpx is slow on single chunks."""
+    merger = ChunkMerger()
+    read_some, write_all = stream.read, stream.write
 
     async def read(max_bytes: int, timeout: float | None = None) -> bytes:
-        # As httpcore does while it sends: a host may have answered, and closed, before it has read the request.
-        with suppress(httpcore.WriteError):
-            await joiner.send_rest()
         while data := await read_some(max_bytes, timeout):
             if merged := merger.feed(data):
                 return merged
@@ -149,39 +143,7 @@ def _merge_chunks(stream: _NetworkStream) -> None:
 
     async def write(buffer: bytes, timeout: float | None = None) -> None:
         merger.expect_answer()
-        await joiner.write(buffer, timeout)
+        await write_all(buffer, timeout)
 
     with suppress(AttributeError):  # a stream with slots is read without merging
         stream.read, stream.write = read, write
-
-
-@final
-class _WriteJoiner:
-    """Holds small pieces of a request back until what follows them is known.
-
-    httpcore writes the head and each piece of a body by itself: a system call, a packet and a round of the scheduler
-    for each. A client of HTTP/1.1 always reads after it has written, so the rest is sent before the next read.
-    """
-
-    def __init__(self, write_all: Callable[[bytes, float | None], Awaitable[None]]) -> None:
-        self._write_all = write_all
-        self._held = b""
-        self._timeout: float | None = None
-
-    async def write(self, buffer: bytes, timeout: float | None) -> None:
-        """Hold *buffer* back, or send it after what was held back. A checkpoint if it sends.
-
-        If cancelled, the request is broken, and httpcore closes the connection.
-        """
-        self._timeout = timeout
-        if len(self._held) + len(buffer) <= _JOINED_BYTES:
-            self._held += buffer
-            return
-        await self.send_rest()
-        await self._write_all(buffer, timeout)
-
-    async def send_rest(self) -> None:
-        """Send what was held back. A checkpoint if there is something; cancelled as `write` is."""
-        held, self._held = self._held, b""
-        if held:
-            await self._write_all(held, self._timeout)
