@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -146,7 +147,7 @@ async def test_a_silent_host_stays_silent() -> None:
     async with trio.open_nursery() as nursery:
         url = await nursery.start(server.serve)
         async with httpx.AsyncClient(trust_env=False) as client, client.stream("POST", url + PATH, json={}) as answer:
-            async with aclosing(answer.aiter_raw()) as chunks:
+            async with aclosing(cast("AsyncGenerator[bytes]", answer.aiter_raw())) as chunks:
                 assert await anext(chunks)
                 with trio.move_on_after(0.05) as scope:
                     await anext(chunks)
