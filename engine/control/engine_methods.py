@@ -183,13 +183,11 @@ class EngineMethods:
         return SessionListWatch(self._engine, self._reads, params)
 
     def status(self) -> ServerStatusResult:
-        """Return what the engine does; the server knows the rest. Not a checkpoint."""
+        """Return what the engine does; the server knows the rest, and asks for the questions. Not a checkpoint."""
         roots = [live for live in self._runtime.sessions.by_id.values() if len(live.journal.path) == 1]
-        asked = [event.time for live in roots for event in live.questions.events]
         return ServerStatusResult(
             sessions=Counter(status_of(live.journal.state, is_parked=live.active is None) for live in roots),
-            questions=len(asked),
-            waiting_since=min(asked, default=None),
+            questions=0,
             connections=0,
             draining=False,
         )

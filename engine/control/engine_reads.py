@@ -5,7 +5,9 @@ A session that is open in this engine is read from its journal, any other one fr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast, final, get_args
 
 import attrs
@@ -18,13 +20,13 @@ from engine.control.protocol import watch_methods as wa
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import Params, write_value
 from engine.control.session_media import input_with_references, with_references
-from engine.core.errors import MessageNotFound
+from engine.core.errors import EngineError, MessageNotFound
 from engine.core.events import Durable, InputAdmitted, InputPromoted, TurnStarted
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, SessionId
 from engine.journal.event_index import select_events
 from engine.journal.lookup import undecoded_events
-from engine.journal.state import Busy, Idle, OpenQuestion, Retry, SessionState, Waiting
+from engine.journal.state import Busy, Descendant, Idle, OpenQuestion, Retry, SessionState, Waiting
 from engine.session.engine import engine_runtime
 from engine.store.store_protocols import (
     Accounting,
@@ -39,6 +41,7 @@ from engine.store.store_protocols import (
 if TYPE_CHECKING:
     from engine.session.engine import Engine
     from engine.session.live_session import LiveSession
+    from engine.store.lazy_events import LazyEvents
 
 E = TypeVar("E", bound=Durable)
 T = TypeVar("T")
@@ -49,6 +52,19 @@ Mode = Literal["live", "stored"]
 _MOST_OF_PAGE: Final = 1 << 20
 # Rows that are looked at for one page of a filtered list: a rare status must not read the whole store at once.
 _MOST_ROWS: Final = 2_000
+# Of all sessions the newest, and of those with a parked turn so many, are looked at for open questions.
+_NEWEST_ROWS: Final = 200
+_MOST_PARKED: Final = 32
+# Of one session, below all calls.
+_MOST_AGENTS: Final = 32
+
+
+@attrs.frozen
+class StoredAgent:
+    """A sub-agent's session that no engine runs, and its events."""
+
+    member: Descendant
+    events: LazyEvents
 
 
 @attrs.frozen
@@ -60,12 +76,14 @@ class SessionRecord:
         events: its durable events; those that were stored are decoded when they are read.
         state: what follows from them.
         holder: which engine has it open.
+        below: the sub-agents that its engine left with an open turn when it ended, each after the one above it.
     """
 
     live: LiveSession | None
     events: Sequence[Durable]
     state: SessionState
     holder: Holder
+    below: Sequence[StoredAgent] = ()
 
     def of_type(self, kind: type[E]) -> Iterable[E]:
         """Yield its events of one class, without decoding others. Decoding those takes time, if they are many."""
@@ -178,13 +196,17 @@ class EngineReads:
         return wa.EventsResult(events=tuple(page), more=params.after + len(page) < len(events))
 
     async def questions(self, params: an.QuestionListParams) -> an.QuestionListResult:
-        """Return the open questions of open sessions, the oldest first. A checkpoint if a session is named."""
-        rows: list[an.OpenQuestionRow] = []
-        if params.session_id is not None and (record := await self.record(params.session_id)).live is None:
-            rows += [
-                an.OpenQuestionRow(session_id=record.state.session_id, path=event.path, question=event)
-                for event in questions_of(record)
-            ]
+        """Return the open questions, the oldest first. A checkpoint.
+
+        Without a session: those of open sessions, and of the newest ones whose turn no engine runs.
+        """
+        named = [] if params.session_id is None else [await self.record(params.session_id)]
+        rows = [
+            an.OpenQuestionRow(session_id=record.state.session_id, path=event.path, question=event)
+            for record in (named or await self._parked())
+            if record.live is None
+            for event in questions_of(record)
+        ]
         for live in self._runtime.sessions.by_id.values():
             path = live.journal.path
             # Sub-agents share the questions of their root.
@@ -195,6 +217,19 @@ class EngineReads:
                     if params.session_id is None or params.session_id in event.path
                 ]
         return an.QuestionListResult(questions=tuple(sorted(rows, key=lambda row: row.question.time)))
+
+    async def _parked(self) -> Sequence[SessionRecord]:
+        """Return the newest sessions with a turn that no engine runs. A checkpoint."""
+        records: list[SessionRecord] = []
+        store = self._runtime.services.store.store
+        query = SessionQuery(limit=_NEWEST_ROWS)
+        rows = await call_foreign("the store", store.list_sessions, query) if isinstance(store, Catalogue) else ()
+        for row in rows:
+            if row.holder == "nobody" and row.status in {"waiting", "interrupted"} and len(records) < _MOST_PARKED:
+                # Removed meanwhile, or damaged: others are still to be answered.
+                with suppress(EngineError):
+                    records.append(await self.record(row.id))
+        return records
 
     # -- what there is -----------------------------------------------------------------------
 
@@ -249,7 +284,24 @@ class EngineReads:
             del events[state.seq :]
             return SessionRecord(live, events, state, "here")
         stored = await self._runtime.services.store.read(SessionId(session_id))
-        return SessionRecord(None, stored.events, stored.state, await self.holder(stored.state.session_id))
+        holder = await self.holder(stored.state.session_id)
+        # What runs elsewhere goes on there: what is read of its sub-agents would soon be wrong.
+        below = await self._below(stored.state) if holder == "nobody" and stored.state.turn is not None else ()
+        return SessionRecord(None, stored.events, stored.state, holder, below)
+
+    async def _below(self, state: SessionState) -> Sequence[StoredAgent]:
+        """Return the sub-agents below a session whose engine has ended, each after the one above it. A checkpoint if any."""
+        store, agents = self._runtime.services.store, list[StoredAgent]()
+        above = deque([(state, 1)])
+        while above and len(agents) < _MOST_AGENTS:
+            parent, depth = above.popleft()
+            for call_id, _, child in await store.running_children(parent):
+                if child.state.turn is not None:
+                    agents.append(
+                        StoredAgent(Descendant(state=child.state, depth=depth, call_id=call_id), child.events)
+                    )
+                    above.append((child.state, depth + 1))
+        return agents
 
     async def holder(self, session_id: SessionId) -> Holder:
         """Return which engine has a session open that is not open in this one. A checkpoint if the store has a list."""
@@ -324,8 +376,8 @@ def head_of(record: SessionRecord) -> se.SessionHead:
     if state.turn is not None:
         turn = se.HeadTurn(turn_id=state.turn.turn_id, input_id=_input_of(record))
         if state.turn.ending is not None:
-            begun = state.turn.ending
-            ending = se.HeadEnding(cause=begun.cause, until=begun.until, by=begun.by)
+            end = state.turn.ending
+            ending = se.HeadEnding(cause=end.cause, until=end.until, by=end.by)
     return se.SessionHead(
         seq=state.seq,
         # The record ends in the middle of a step, which nothing works on.
@@ -341,15 +393,18 @@ def head_of(record: SessionRecord) -> se.SessionHead:
 
 
 def questions_of(record: SessionRecord) -> tuple[OpenQuestion, ...]:
-    """Return the open questions of a session and its sub-agents, the oldest first; if it is not open here, its own."""
+    """Return the open questions of a session and its sub-agents, the oldest first; if another engine runs it, its own."""
     state, live = record.state, record.live
     if live is not None:
         return tuple(event for event in live.questions.events if live.id in event.path)
-    if state.turn is None or not state.turn.waiting:
-        return ()
-    waiting = frozenset(state.turn.waiting)
-    asked = (event for kind in get_args(OpenQuestion) for event in record.of_type(kind))
-    return tuple(sorted((event for event in asked if event.request_id in waiting), key=lambda event: event.seq or 0))
+    asked: list[OpenQuestion] = []
+    for member, events in ((state, record.events), *((each.member.state, each.events) for each in record.below)):
+        if member.turn is not None and (waiting := member.turn.waiting):
+            of_type = select_events(events)
+            asked += [
+                event for kind in get_args(OpenQuestion) for event in of_type(kind) if event.request_id in waiting
+            ]
+    return tuple(sorted(asked, key=lambda event: (event.time, event.seq)))
 
 
 def _queue_of(record: SessionRecord) -> tuple[se.QueuedInput, ...]:

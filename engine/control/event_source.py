@@ -203,6 +203,7 @@ def stored_resync(record: SessionRecord, epoch: str) -> Resync:
         epoch=epoch,
         seq=record.state.seq,
         state=record.state,
+        descendants=tuple(each.member for each in record.below),
         open_questions=questions_of(record),
         position=Position(session_id=record.state.session_id, epoch=epoch, seq=record.state.seq),
     )

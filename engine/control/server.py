@@ -18,7 +18,12 @@ from engine.control.control_methods import Caller, Methods
 from engine.control.credentials import ClientCredentials, Login, RateLimit
 from engine.control.lingering_turns import Chain, LingeringTurns
 from engine.control.presence import Presence
-from engine.control.protocol.answer_methods import AttendParams, AttendResult
+from engine.control.protocol.answer_methods import (
+    AttendParams,
+    AttendResult,
+    QuestionListParams,
+    QuestionListResult,
+)
 from engine.control.protocol.error_kinds import Refusal, is_fault
 from engine.control.protocol.handshake import (
     HIGHEST,
@@ -33,7 +38,7 @@ from engine.control.protocol.handshake import (
     lower_role,
 )
 from engine.control.protocol.json_schema import event_versions, schema_digest
-from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult
+from engine.control.protocol.server_methods import ServerDrainParams, ServerDrainResult, ServerStatusResult
 from engine.control.protocol.server_side import note_text
 from engine.control.protocol.session_methods import SessionGetResult, SessionHead
 from engine.control.protocol.turn_methods import PromptParams, PromptResult, UploadParams
@@ -305,15 +310,27 @@ class ControlServer:
             case _ if method == "ping":
                 return PingResult(time=self.now())
             case _ if method == "server.status":
-                count = len(self._presence.rows)
-                is_draining = self.draining.until is not None
-                role = (caller.connection.role if caller.connection else None) or caller.login.role
-                return attrs.evolve(self._methods.status(), connections=count, draining=is_draining, role=role)
+                return await self._status(caller)
             case _ if method == "session.get":
                 result = cast("SessionGetResult", await self._methods.run(method, params, caller))
                 return attrs.evolve(result, head=self.with_clients(result.head))
             case _:
                 return await self._methods.run(method, params, caller)
+
+    async def _status(self, caller: Caller) -> ServerStatusResult:
+        """Return what the server does. A checkpoint. Raises `StoreError`."""
+        count = len(self._presence.rows)
+        is_draining = self.draining.until is not None
+        role = (caller.connection.role if caller.connection else None) or caller.login.role
+        asked = cast("QuestionListResult", await self._methods.run("asked", QuestionListParams(), caller)).questions
+        return attrs.evolve(
+            self._methods.status(),
+            questions=len(asked),
+            waiting_since=asked[0].question.time if asked else None,
+            connections=count,
+            draining=is_draining,
+            role=role,
+        )
 
     def _attend(self, params: AttendParams, connection: ClientConnection) -> AttendResult:
         request_id = RequestId(params.request_id)

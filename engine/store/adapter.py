@@ -15,7 +15,7 @@ import attrs
 from engine.core.errors import EngineError, SessionNotFound
 from engine.core.events import TurnStarted
 from engine.core.foreign_calls import call_foreign
-from engine.core.ids import SessionId
+from engine.core.ids import CallId, SessionId
 from engine.core.protocols import Store
 from engine.journal.closing_events import RunningAgent, running_calls
 from engine.journal.fold import fold
@@ -95,7 +95,15 @@ class StoreAdapter:
         A checkpoint if there were any such calls. Sub-agents that can't be read are left out; if cancelled, nothing has
         happened.
         """
-        calls, agents = running_calls(state), list[RunningAgent]()
+        agents = await self.running_children(state)
+        return [
+            RunningAgent(call_id=call_id, session_id=child.state.session_id, agent=name)
+            for call_id, name, child in agents
+        ]
+
+    async def running_children(self, state: SessionState) -> Sequence[tuple[CallId, str, StoredSession]]:
+        """Return those calls, with the names and the sessions of their sub-agents. As `running_agents`."""
+        calls, agents = running_calls(state), list[tuple[CallId, str, "StoredSession"]]()
         if not calls or not isinstance(self.store, Catalogue):
             return agents
         # Contained, here and below: a damaged sub-agent must not keep its parent from opening.
@@ -106,7 +114,7 @@ class StoreAdapter:
                     child = await self.read(row.id)
                     turn_calls = [event.call_id for event in child.events.of_type(TurnStarted)]
                     if turn_calls and turn_calls[-1] is not None and turn_calls[-1] in calls:
-                        agents.append(RunningAgent(call_id=turn_calls[-1], session_id=row.id, agent=row.agent))
+                        agents.append((turn_calls[-1], row.agent, child))
         return agents
 
     def drafts(self) -> DraftSaver | None:

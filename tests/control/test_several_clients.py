@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -16,9 +17,10 @@ from trio.testing import MockClock
 from engine.control.token_file import add_token
 from engine.session.engine_options import PermissionOptions
 from engine.testing.cancellation.trio_internals import seed_scheduler
-from engine.testing.script import Answer, call, done, text
+from engine.testing.script import Answer, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.session.test_sub_agents import DEEP, DONE, Script, agent_tools, by_prompt, task
+from tests.support.processes import python_process, read_line
 from tests.support.served_engine import Client, Server, served
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
@@ -97,21 +99,23 @@ async def test_t8_a_hundred_answers_at_once(tmp_path: Path) -> None:
         await answer_at_once(server, tmp_path, 100)
 
 
-async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
-    """In a sub-agent of a sub-agent: its question is in the head, answerable at the root, and its events come with their path."""
+def asking_below(*, has_writer: bool = False) -> dict[str, Any]:
+    """Return what opens an engine in which a sub-agent of a sub-agent asks; and another one writes, and does not end."""
+    writer = task("half", id="2") if has_writer else []
     script: Script = {
-        "go": [[*task("middle"), *done("calls")], DONE],
+        "go": [[*task("middle"), *writer, *done("calls")], DONE],
+        "half": [[*text("Half of it")[:-1], Pause(1_000)], DONE],
         "middle": [[*task("below"), *done("calls")], DONE],
         "below": [[*task("last", tool="alone"), *done("calls")], DONE],
         "last": [DONE],
     }
-    opening: dict[str, Any] = {
-        "model": scripted(script),
-        "tools": agent_tools(),
-        "permissions": PermissionOptions(),
-        "settings": DEEP,
-    }
-    async with served(tmp_path, **opening) as server, AsyncExitStack() as stack:
+    permissions = PermissionOptions()
+    return {"model": scripted(script), "tools": agent_tools(), "permissions": permissions, "settings": DEEP}
+
+
+async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
+    """In a sub-agent of a sub-agent: its question is in the head, answerable at the root, and its events come with their path."""
+    async with served(tmp_path, **asking_below()) as server, AsyncExitStack() as stack:
         ada, bob, eve = await clients(server, stack, "ada", "bob", "eve")
         session_id, other = await ada.new_session(tmp_path), await ada.new_session(tmp_path, key="k2")
         await ada.result("subscribe", session_id=session_id, at="start")
@@ -132,6 +136,38 @@ async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
         assert depths[3] > 0
         # Nothing of it reaches who has not subscribed to it.
         assert {note["method"] for note in eve.notes} <= {"head", "clients"}
+
+
+@pytest.mark.os
+async def test_t9_killed_sub_agents_are_seen_before_reopening(tmp_path: Path) -> None:
+    """What they wrote and what they ask, in the snapshot, the head, the list of what is asked, and the status."""
+    store = tmp_path / "sessions.db"
+    with python_process("-m", "tests.control.killed_agents", str(tmp_path), str(store)) as process:
+        session_id = await trio.to_thread.run_sync(read_line, process)
+        async with served(tmp_path) as server, server.unix() as bob:
+            await bob.hello("bob")
+            rows = (await bob.result("session.list", parent=session_id))["rows"]
+            # Another engine runs it, which answers for it.
+            assert (await bob.result("asked"))["questions"] == []
+            while not [each for each in [await family(bob, row["id"]) for row in rows] if "Half of it" in each]:
+                await trio.sleep(0.05)
+            process.kill()
+            await trio.to_thread.run_sync(process.wait)
+            snapshot = await bob.result("snapshot", session_id=session_id)
+            assert sorted(each["depth"] for each in snapshot["sessions"]) == [0, 1, 1, 2]
+            assert "Half of it" in json.dumps(snapshot["sessions"])
+            (asked,) = snapshot["asked"]
+            assert len(asked["path"]) == 3
+            assert (await bob.result("session.get", session_id=session_id))["head"]["asked"] == [asked]
+            for named in ({}, {"session_id": session_id}):
+                listed = (await bob.result("asked", **named))["questions"]
+                assert [(row["session_id"], row["question"]) for row in listed] == [(session_id, asked)]
+            status = await bob.result("server.status")
+            assert (status["sessions"], status["questions"], status["waiting_since"]) == ({}, 1, asked["time"])
+
+
+async def family(client: Client, session_id: str) -> str:
+    return json.dumps((await client.result("snapshot", session_id=session_id))["sessions"])
 
 
 async def test_t9_question_is_seen_after_a_restart(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ class QuestionListParams(Params):
     """Whose questions to list.
 
     Attributes:
-        session_id: only those of this session and its sub-agents; None: all.
+        session_id: only those of this session and its sub-agents; None: all of open sessions, and those of parked turns among
+            the newest sessions.
     """
 
     session_id: Id | None = None

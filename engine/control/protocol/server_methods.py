@@ -21,7 +21,7 @@ class ServerStatusResult:
 
     Attributes:
         sessions: the number of open sessions by status.
-        questions: the number of open questions.
+        questions: the number of open questions, as `asked` lists them.
         waiting_since: when the oldest of them was asked; None: there is none.
         connections: the number of connected clients.
         draining: the server is about to end.

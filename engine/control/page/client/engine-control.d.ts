@@ -1466,7 +1466,7 @@ export interface QuestionAsked {
 
 /** Whose questions to list. */
 export interface QuestionListParams {
-  /** only those of this session and its sub-agents; None: all. */
+  /** only those of this session and its sub-agents; None: all of open sessions, and those of parked turns among the newest sessions. */
   session_id?: string | null;
 }
 
@@ -1817,7 +1817,7 @@ export interface ServerInfo {
 export interface ServerStatusResult {
   /** the number of open sessions by status. */
   sessions: { [name: string]: number };
-  /** the number of open questions. */
+  /** the number of open questions, as `asked` lists them. */
   questions: number;
   /** when the oldest of them was asked; None: there is none. */
   waiting_since: Float | null;
