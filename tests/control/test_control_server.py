@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -11,6 +12,7 @@ import trio
 from trio_websocket import ConnectionClosed
 
 from engine.control.listen import ServeOptions, serve
+from engine.control.token_file import add_token
 from engine.core.errors import ConfigError
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.support.served_engine import HELLO, served
@@ -39,6 +41,7 @@ async def test_whole_turn_over_a_websocket(tmp_path: Path) -> None:
 
 
 async def test_position_continues_over_another_transport(tmp_path: Path) -> None:
+    reader = add_token(tmp_path / "run", "phone", "read")
     async with served(tmp_path) as server, server.unix() as first:
         await first.result("hello", **HELLO)
         session_id = (await first.result("session.create", cwd=str(tmp_path), key="k1"))["row"]["id"]
@@ -53,6 +56,13 @@ async def test_position_continues_over_another_transport(tmp_path: Path) -> None
             after = await second.events_until("turn_ended")
         seqs = [event["seq"] for event in (*before, *after) if event.get("seq")]
         assert seqs == list(range(1, len(seqs) + 1))
+        # T4: whoever has a position may continue there, with a token of a lower role, too.
+        async with server.websocket(token=reader) as (third, _):
+            assert (await third.result("hello", **HELLO))["role"] == "read"
+            await third.result("subscribe", session_id=session_id, after=position)
+            assert [each["seq"] for each in await third.events_until("turn_ended") if each.get("seq")] == [
+                event["seq"] for event in after if event.get("seq")
+            ]
 
 
 @pytest.mark.parametrize("position", ["", "nonsense", "1.AAAA", "x" * 4096])
@@ -64,6 +74,30 @@ async def test_useless_position_resyncs(tmp_path: Path, position: str) -> None:
         notes = [await client.note(), await client.note()]
         assert [note["method"] for note in notes] == ["head", "resync"]
         assert notes[1]["params"]["snapshot"]["sessions"][0]["state"]["session_id"] == session_id
+
+
+async def test_t4_position_of_a_megabyte(tmp_path: Path) -> None:
+    """It is useless like any other damaged one; with a longer message, or head of a request, only its connection ends."""
+    async with served(tmp_path) as server, server.unix() as other:
+        await other.hello()
+        session_id = await other.new_session(tmp_path)
+        async with server.websocket(token=server.at.token) as (client, connection):
+            await client.hello()
+            # Never an error, as long as the message is no longer than any may be.
+            await client.result("subscribe", session_id=session_id, after="x" * ((1 << 20) - 1000))
+            notes = [await client.note(), await client.note()]
+            assert [note["method"] for note in notes] == ["head", "resync"]
+            assert len(json.dumps(notes)) < 10_000
+            with pytest.raises(ConnectionClosed):
+                await client.call("subscribe", session_id=session_id, after="x" * (1 << 20))
+            assert connection.closed is not None
+            assert connection.closed.code == 1009
+        async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
+            target = f"/v1/sessions/{session_id}/stream"
+            # No server reads a head that long: the connection may end before all of it is sent.
+            with suppress(httpx.TransportError):
+                assert (await http.get(target, headers={"Last-Event-ID": "x" * (1 << 20)})).status_code == 431
+        assert (await other.result("ping"))["time"] > 0
 
 
 async def test_cancel_shows_its_grace_to_all(tmp_path: Path) -> None:

@@ -11,6 +11,22 @@ class BrokenSocket {
   close() {}
 }
 
+let sockets = 0;
+
+/** A WebSocket that reports what goes over it, to be compared with the schema. */
+class ReportingSocket extends WebSocket {
+  constructor(...args) {
+    super(...args);
+    this.number = ++sockets;
+    this.addEventListener("message", ({ data }) => say({ socket: this.number, is_sent: false, text: String(data) }));
+  }
+
+  send(text, ...rest) {
+    if (this.readyState === WebSocket.OPEN) say({ socket: this.number, is_sent: true, text });
+    super.send(text, ...rest);
+  }
+}
+
 const SOCKETS = { broken: { WebSocket: BrokenSocket }, none: {} };
 const say = (message) => console.log(JSON.stringify(message));
 const families = new Map();
@@ -18,10 +34,10 @@ const streams = new Map();
 let client;
 
 const commands = {
-  async connect({ sockets, ...options }) {
+  async connect({ sockets: kind, ...options }) {
     const onState = (state, details) => say({ state, details });
     const onNote = (method, params) => say({ note: method, params });
-    client = await connect({ ...options, ...(SOCKETS[sockets] ?? { WebSocket }), onState, onNote });
+    client = await connect({ ...options, ...(SOCKETS[kind] ?? { WebSocket: ReportingSocket }), onState, onNote });
     return { key: client.key, role: client.server.role, transport: client.transport };
   },
   call: ({ method, params }) => client.call(method, params),

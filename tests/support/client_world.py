@@ -30,6 +30,7 @@ from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing import FaultProxy, ScriptedProvider
 from engine.testing.script import Answer, done, text
+from tests.support.checked_traffic import CheckedAddress
 
 Transport = Literal["websocket", "unix", "pair"]
 # With a clock that jumps: it does so while a thread is at work, too.
@@ -103,7 +104,7 @@ class ClientWorld:
     def client(
         self, name: str = "test", *, address: ServerAddress | None = None, **options: Any
     ) -> AbstractAsyncContextManager[Client]:
-        return connect_to(address or self.address, name=name, **options)
+        return connect_to(address or CheckedAddress(self.address), name=name, **options)
 
 
 def scripted(*script: Answer, repeat: bool = False, **opening: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from engine.control.protocol.error_kinds import error_of
 from engine.core.errors import EngineError
 from engine.journal.codec import encode_event, encode_state
 from engine.journal.state import Resync
+from tests.support.checked_traffic import CheckedAddress
 from tests.support.node_client import ClientFailed, NodeClient
 
 Json = dict[str, Any]
@@ -187,7 +188,7 @@ class NodeDriver:
 @asynccontextmanager
 async def python_driver(address: ServerAddress) -> AsyncGenerator[DrivenClient]:
     """Connect a client of this package."""
-    async with connect_to(address) as client, trio.open_nursery() as nursery:
+    async with connect_to(CheckedAddress(address)) as client, trio.open_nursery() as nursery:
         yield PythonDriver(client, nursery)
         nursery.cancel_scope.cancel()
 

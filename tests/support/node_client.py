@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import trio
 
+from tests.support.checked_traffic import CheckedTraffic
 from tests.support.javascript import FOLDER, NODE
 
 Json = dict[str, Any]
@@ -36,6 +37,7 @@ class NodeClient:
         items: what its streams have yielded, by their names.
         ends: of the streams that are over, why: None, or the kind of an error.
         notes: other notifications.
+        problems: what of its traffic over WebSockets does not fit the schema.
     """
 
     process: trio.Process
@@ -43,6 +45,8 @@ class NodeClient:
     items: dict[str, list[Json]] = attrs.field(factory=dict)
     ends: dict[str, str | None] = attrs.field(factory=dict)
     notes: list[tuple[str, Json]] = attrs.field(factory=list)
+    problems: list[AssertionError] = attrs.field(factory=list[AssertionError])
+    _traffic: dict[int, CheckedTraffic] = attrs.field(factory=dict[int, CheckedTraffic])
     _answers: dict[int, Json] = attrs.field(factory=dict)
     _number: int = 0
     _news: trio.Event = attrs.field(factory=trio.Event)
@@ -100,7 +104,9 @@ class NodeClient:
             self._news.set()
 
     def _take(self, message: Json) -> None:
-        if "number" in message:
+        if "socket" in message:
+            self._check(message)
+        elif "number" in message:
             self._answers[message["number"]] = message
         elif "state" in message:
             self.states.append((message["state"], message["details"]))
@@ -110,6 +116,13 @@ class NodeClient:
             self.items.setdefault(message["stream"], []).append(message["item"])
         else:
             self.ends[message["stream"]] = message["end"]
+
+    def _check(self, frame: Json) -> None:
+        traffic = self._traffic.setdefault(frame["socket"], CheckedTraffic())
+        try:
+            (traffic.send if frame["is_sent"] else traffic.receive)(frame["text"])
+        except AssertionError as error:
+            self.problems.append(error)
 
 
 @asynccontextmanager
@@ -125,4 +138,5 @@ async def node_client(**options: Any) -> AsyncGenerator[NodeClient]:
         if options:
             await client.run("connect", **options)
         yield client
+        assert client.problems == []
         nursery.cancel_scope.cancel()

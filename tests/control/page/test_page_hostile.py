@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from engine.testing.script import call, done, reasoning, text
 from tests.export.said import HOSTILE
+from tests.support.browser import Page
 from tests.support.served_page import served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
@@ -28,12 +30,25 @@ MORE = (
     "x" * 10_000_000,
 )
 TEXTS = (*HOSTILE, *MORE)
-# What would show that a script has run, and whether the page still answers.
+# What would show that a script has run.
 RUNS = "globalThis.alert = () => { globalThis.hasRun = true; };"
-ANSWERS = """
-new Promise((resolve) => { const start = performance.now();
-  requestAnimationFrame(() => setTimeout(() => resolve(performance.now() - start), 0)); })
+# Milliseconds from each key, as the browser has got it, to the end of the frame that shows what it did.
+TIMES = """
+globalThis.times = [];
+addEventListener("keydown", ({ timeStamp }) => requestAnimationFrame(() => setTimeout(() => times.push(performance.now() - timeStamp))), true);
 """
+KEYS = 7
+
+
+async def key_times(page: Page) -> list[float]:
+    """Type into the page, at another place of its transcript each time; return how long each key took."""
+    await page.js("times.length = 0")
+    for count in range(1, KEYS + 1):
+        await page.scroll(".transcript", 2000)
+        await page.key("a")
+        await page.wait(f"times.length === {count}")
+    times: list[float] = await page.js("times")
+    return times
 
 
 async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> None:
@@ -46,8 +61,10 @@ async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> 
     ]
     async with served_page(tmp_path, browser_address, *script) as shown:
         page = shown.page
-        await page.js(RUNS)
+        await page.js(RUNS + TIMES)
         session_id = await shown.open_session()
+        await page.click(".composer-field")
+        empty = await key_times(page)
         async with shown.server.unix() as client:
             await client.hello('<b onclick="alert(1)">\u202e client')
             await client.result(
@@ -57,9 +74,9 @@ async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> 
         await page.wait("document.querySelector('.row-end')", seconds=60)
         await page.scroll(".transcript", -100_000)
         await page.js("[...document.querySelectorAll('details')].forEach((each) => { each.open = true; })")
-        for _ in range(6):
-            await page.scroll(".transcript", 2000)
-            assert await page.js(ANSWERS) < 5_000
+        await page.click(".composer-field")
+        # As on the empty page, or within 100 ms; the machine may have much else to do.
+        assert median(await key_times(page)) < max(100, 3 * median(empty))
         assert await page.js("globalThis.hasRun") is None
         assert (
             await page.js(

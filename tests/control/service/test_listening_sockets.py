@@ -11,6 +11,7 @@ import pytest
 
 from engine.control.service.listening_sockets import ListeningSockets, port_holder
 from engine.core.errors import ConfigError
+from tests.conftest import NOBODY
 
 pytestmark = pytest.mark.os
 
@@ -86,6 +87,26 @@ async def test_own_sockets_are_opened_and_removed(tmp_path: Path) -> None:
     sockets.close()
     assert not (tmp_path / "s").exists()
     assert port_holder(port) == ""
+
+
+async def test_t16_path_of_another_user_is_refused(tmp_path: Path, not_root: None) -> None:
+    """In a folder like /tmp, where each user removes only what is their own."""
+    if os.getuid() != 0:
+        pytest.skip("only root can be another user")
+    path = tmp_path / "shared" / "control.sock"
+    os.seteuid(0)
+    path.parent.mkdir()
+    path.parent.chmod(0o1777)
+    theirs = socket.socket(socket.AF_UNIX)
+    with theirs:
+        theirs.bind(os.fspath(path))
+        theirs.listen()
+        os.seteuid(NOBODY)
+        sockets = ListeningSockets()
+        with pytest.raises(ConfigError, match=rf"can't listen at {path}: Operation not permitted"):
+            await sockets.complete("127.0.0.1", 0, path)
+        sockets.close()
+        assert path.owner() == "root"
 
 
 async def test_long_path_is_an_error(tmp_path: Path) -> None:
