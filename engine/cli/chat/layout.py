@@ -57,7 +57,7 @@ def draw(machine: ChatMachine, size: Size, now: float) -> RegionFrame:
 
 def _above(machine: ChatMachine, now: float, room: int) -> Iterator[str]:
     yield from machine.view.open_rows()
-    yield from machine.view.running_rows(now)
+    yield from machine.view.running_rows(None if machine.phase == "parked" else now)
     yield from machine.sub_agents.rows(now)
     if machine.shell is not None and machine.has_running_shell:
         yield machine.shell.row(now)

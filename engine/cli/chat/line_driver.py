@@ -99,7 +99,8 @@ class LineDriver(ChatDriver):
                 self.print_lines([_progress_line(self._machine, time.time())])
 
     def _has_progress(self) -> bool:
-        return self._machine.turn_id is not None and self._machine.questions.current is None
+        machine = self._machine
+        return machine.turn_id is not None and machine.phase != "parked" and machine.questions.current is None
 
 
 def _progress_line(machine: ChatMachine, now: float) -> str:

@@ -79,11 +79,16 @@ def test_activity_has_its_own_time() -> None:
 
 def test_turn_that_no_engine_runs() -> None:
     chat = busy()
+    chat.event(ev.CallStarted(call_id=CallId("c"), time=95.0))
+    assert chat.machine.tick_after(100.0) == 1.0
     chat.event(ParkedTurn(is_parked=True, text="It was interrupted."))
+    # Nothing of it goes on.
+    assert chat.machine.tick_after(100.0) is None
     assert chat.printed[-1].endswith("It was interrupted.")
     assert shown(chat).startswith("Interrupted ")
     chat.event(ev.TurnResumed(turn_id=TurnId("turn"), time=95.0))
-    assert shown(chat).startswith("Working ")
+    assert shown(chat).startswith("Running tools ")
+    assert chat.machine.tick_after(100.0) == 1.0
 
 
 def test_last_fields_are_left_out_first() -> None:

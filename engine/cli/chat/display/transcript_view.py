@@ -132,12 +132,12 @@ class TranscriptView:
         """Return the rows of the unfinished text."""
         return [self.painter.line(clip_line(row, self.width - 1)) for row in self._text.preview]
 
-    def running_rows(self, now: float) -> Iterator[str]:
-        """Yield a row for each running call. *now* is in seconds since the epoch, as in events."""
+    def running_rows(self, now: float | None) -> Iterator[str]:
+        """Yield a row for each running call. *now* is in seconds since the epoch, as in events; None: no engine runs them."""
         running = [call for call in self._calls.values() if call.is_running]
         for call in running[:MAX_RUNNING_ROWS]:
             # How long it has run is unknown if it started before this was attached.
-            seconds = "" if call.started is None else f"{self.symbols.between}{max(0, int(now - call.started))} s"
+            seconds = "" if call.started is None else f"{self.symbols.between}{_how_long(call.started, now)}"
             what = one_line(main_argument(call.arguments), max(20, self.width // 2), self.symbols.cut)
             output = f"{self.symbols.between}{call.last_output}" if call.last_output else ""
             head = f"{'  ' * call.depth}{self.symbols.running} {escape_control_chars(call.tool)} {what}"
@@ -334,3 +334,7 @@ def last_lines(text: str, most: int | None) -> str:
 
 def _is_users(message: UserMessage) -> bool:
     return message.origin != "engine"
+
+
+def _how_long(started: float, now: float | None) -> str:
+    return "interrupted" if now is None else f"{max(0, int(now - started))} s"

@@ -177,7 +177,7 @@ class ChatMachine(ChatContents):
 
     def tick_after(self, now: float) -> float | None:
         """Return after how many seconds the screen changes by itself; None: it does not."""
-        if self.turn_id is not None or self.has_running_shell:
+        if (self.turn_id is not None and self.phase != "parked") or self.has_running_shell:
             return 1.0
         if self.notice and now < self._actions.leave_before:
             return self._actions.leave_before - now
