@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-import trio
 
 import engine
 from engine.acp.stop_reasons import PROMPT_ENDS, prompt_answer
 from engine.core.errors import MissingKey
 from engine.core.events import STOP_REASONS, StopReason, TurnResult
 from engine.jsonrpc.rpc_messages import RpcError
-from engine.testing.script import Pause, call, done, text
+from engine.testing.script import call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.question import QUESTION
@@ -23,6 +22,7 @@ from tests.support.recorded_spans import RecordedSpans
 
 WRITE = call("write", {"path": "a.txt", "content": "one\n"}, id="c1")
 HELLO = [*text("Hello."), *done()]
+
 CALLER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
@@ -163,21 +163,6 @@ async def test_second_prompt_is_refused(tmp_path: Path) -> None:
         assert loading["error"]["code"] == -32600
         await editor.send({"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": "allow"}}})
         assert (await editor.answer(first))["result"]["stopReason"] == "end_turn"
-
-
-async def test_prompt_waits_for_the_earlier_answer(tmp_path: Path, autojump_clock: object) -> None:
-    """The turn has ended, and the agent still holds its last pieces of text back."""
-    pieces = [*text("Hel"), Pause(0.001), *text("lo."), *done()]
-    async with editor_of(Host(scripted(pieces, HELLO), ())) as editor:
-        session_id = await editor.new_session(tmp_path)
-        first = await editor.prompt(session_id)
-        await editor.wait_for(lambda m: "agent_message_chunk" in json.dumps(m))
-        await trio.sleep(0.002)
-        refused = await editor.answer(await editor.prompt(session_id))
-        assert refused["error"]["code"] == -32600
-        assert first not in [message.get("id") for message in editor.seen]
-        assert (await editor.answer(first))["result"]["stopReason"] == "end_turn"
-        assert (await editor.answer(await editor.prompt(session_id)))["result"]["stopReason"] == "end_turn"
 
 
 async def test_steer_reaches_the_running_turn(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def runtime() -> Iterator[str]:
 
 
 def test_served_sessions_are_driven_by_http(engine: Start, tmp_path: Path, runtime: str) -> None:
-    command = engine("serve", XDG_RUNTIME_DIR=runtime)
+    command = engine("serve", "--opencode", XDG_RUNTIME_DIR=runtime)
     command.read_until("Ctrl-C ends it.")
     address = re.search(r"serves at (http://\S+) and at (\S+)", command.output)
     token = re.search(r"The token is in (\S+)\.", command.output)
@@ -31,6 +31,7 @@ def test_served_sessions_are_driven_by_http(engine: Start, tmp_path: Path, runti
     assert token is not None
     headers = {"Authorization": f"Bearer {Path(token[1]).read_text().strip()}"}
     with httpx.Client(base_url=address[1], headers=headers, timeout=30) as http:
+        assert http.get("/global/health").json()["healthy"] is True
         session_id = http.post("/v1/sessions", json={"cwd": str(tmp_path), "key": "1"}).json()["row"]["id"]
         turn = http.post(f"/v1/sessions/{session_id}/prompt", json={"text": "hello", "key": "2"}).json()
         params = {"session_id": session_id, "turn_id": turn["turn_id"], "timeout": 30}

@@ -519,7 +519,7 @@ def items(request: ModelRequest, kind: str) -> list[dict[str, Any]]:
 
 async def test_found_tools_are_defined_by_server() -> None:
     source, other = many(30), FakeSource(name="other")
-    other.offer("do_thing_7", server="o ther")
+    other.offer("do_thing_7", server="an other")
     found = calls("tool_search", {"query": "do thing 7", "limit": 2}, id="s")
     made = calls("fake_do_thing_7", {"title": "x"}, id="c")
     model = ScriptedProvider([found, made, DONE], info=NAMESPACED)
@@ -543,7 +543,7 @@ async def test_found_tools_are_defined_by_server() -> None:
     groups = {group["name"]: [tool["name"] for tool in group["tools"]] for group in answer.pop("tools")}
     assert answer == {"type": "tool_search_output", "call_id": call_id, "execution": "client", "status": "completed"}
     assert groups["fake"] == ["fake_do_thing_7"]
-    assert [name.rpartition("_")[0] for name in groups["o_ther"]] == ["o_ther_do_thing_7"]
+    assert [name.rpartition("_")[0] for name in groups["an_other"]] == ["an_other_do_thing_7"]
     [made_call] = items(last, "function_call")
     assert (made_call["name"], made_call["namespace"]) == ("fake_do_thing_7", "fake")
     assert len({body(request, "openai_responses")[0] for request in model.requests}) == 1

@@ -126,7 +126,7 @@ _LIFE: Final = FlagGroup(
         ),
         Flag(
             names=("--opencode",),
-            help="also answer clients that were made for opencode",
+            help="serve clients that were made for opencode, too",
             detail="A part of its HTTP API, for its SDK; the token is the password.",
         ),
         Flag(
