@@ -34,8 +34,8 @@ def _unknown(problem: object) -> str:
 try:
     from trio._core import _ki, _run
     from trio._core._thread_cache import THREAD_CACHE, WorkerThread
-except ImportError as missing:
-    raise ImportError(_unknown(missing)) from missing
+except ImportError as _missing:
+    raise ImportError(_unknown(_missing)) from _missing
 
 
 def seed_scheduler(seed: int) -> None:

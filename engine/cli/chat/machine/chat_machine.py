@@ -108,7 +108,7 @@ class ChatMachine(ChatContents):
         if isinstance(event, ChatRemark):
             return [self.note(event.text)]
         if isinstance(event, ParkedTurn):
-            self.phase = "parked" if event.is_parked else "running"
+            self._follower.park(is_parked=event.is_parked)
             return [self.note(event.text)] if event.text else []
         lines = self._follower.follow(event)
         has_draft = bool(self.composer.buffer.text)

@@ -43,6 +43,10 @@ class SessionFollower:
     _sender: MessageSender
     _is_attached: bool = attrs.field(default=False, init=False)
 
+    def park(self, *, is_parked: bool) -> None:
+        """Note whether no engine runs the turn."""
+        self._chat.phase = "parked" if is_parked else "running"
+
     def follow(self, event: ev.Durable | ev.Live | Resync) -> list[str]:
         """Take an event, or all that is true now."""
         if isinstance(event, Resync):
