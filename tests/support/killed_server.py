@@ -32,7 +32,7 @@ class KilledServer:
     token: str = ""
     started: float = 0.0
 
-    def start(self) -> None:
+    def start(self, *how: str) -> None:
         arguments = [
             "-m",
             "tests.support.served_process",
@@ -40,6 +40,7 @@ class KilledServer:
             str(self.folder / "run"),
             str(self.port),
             str(self.work),
+            *how,
         ]
         self.process = self.stack.enter_context(python_process(*arguments))
         self.url, self.token = read_line(self.process), read_line(self.process)
@@ -49,6 +50,19 @@ class KilledServer:
         assert self.process is not None
         self.process.kill()
         self.process.wait()
+
+    def drain(self) -> None:
+        """End it in order."""
+        assert self.process is not None
+        self.process.terminate()
+        assert self.process.wait(60) == 0
+
+    def hand_over(self) -> None:
+        """Let another one take its place."""
+        before = self.process
+        assert before is not None
+        self.start("takeover")
+        assert before.wait(60) == 0
 
 
 @asynccontextmanager
