@@ -17,6 +17,8 @@ import attrs
 import trio
 from trio_websocket import ConnectionClosed, WebSocketConnection, wrap_client_stream
 
+from tests.support.checked_traffic import CheckedTraffic
+
 EXECUTABLE: Final = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _FLAGS: Final = (
     "--headless",
@@ -167,6 +169,7 @@ class Page:
     requests: list[str] = attrs.field(factory=list[str])
     sockets: list[str] = attrs.field(factory=list[str])
     errors: list[str] = attrs.field(factory=list[str])
+    traffic: dict[str, CheckedTraffic] = attrs.field(factory=dict[str, CheckedTraffic])
 
     def note(self, method: str, params: dict[str, Any]) -> None:
         match method:
@@ -174,6 +177,11 @@ class Page:
                 self.requests.append(params["request"]["url"])
             case "Network.webSocketCreated":
                 self.sockets.append(params["url"])
+                self.traffic[params["requestId"]] = CheckedTraffic()
+            case "Network.webSocketFrameSent" if params["response"]["opcode"] == 1:
+                self.traffic[params["requestId"]].send(params["response"]["payloadData"])
+            case "Network.webSocketFrameReceived" if params["response"]["opcode"] == 1:
+                self.traffic[params["requestId"]].receive(params["response"]["payloadData"])
             case "Runtime.exceptionThrown":
                 details = params["exceptionDetails"]
                 self.errors.append(details.get("exception", {}).get("description") or details["text"])

@@ -31,6 +31,7 @@ async def test_twelve_tabs_show_one_turn(tmp_path: Path, browser_address: str, i
         for tab in (shown.page, *tabs):
             await tab.text("To all of you.")
             assert len(tab.sockets) == 1
+            assert sum(traffic.count for traffic in tab.traffic.values()) > 5  # each compared with the schema
             assert tab.errors == []
         await shown.page.wait(f"document.querySelector('.presence').textContent === '{count - 1}'")
 
