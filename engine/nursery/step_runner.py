@@ -148,7 +148,7 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
 
 
 async def _save(run: TurnRun, step: Step) -> None:
-    """Wait until the step is durable, if a kill would lose more than reading again. A checkpoint if it waits.
+    """Wait until the step is durable, if a kill would lose more than reading again. Always a checkpoint.
 
     If cancelled, the cleanup waits.
     """
@@ -159,6 +159,9 @@ async def _save(run: TurnRun, step: Step) -> None:
     has_changed = any(entry.may_change for entry in calls)
     if not calls or has_changed or step.number % _SAVED_EVERY == 0:
         await run.flush()
+    else:
+        # What the step's calls have decided, such as to end the turn, comes before the next request.
+        await trio.lowlevel.checkpoint()
 
 
 @enable_ki_protection

@@ -156,10 +156,10 @@ def test_ctrl_c_ends_a_sub_agents_processes(engine: Start) -> None:
     assert sleepers(sleeper) == []
 
 
-def test_unreadable_store_exits_1(home: Path) -> None:
+def test_unreadable_store_exits_74(home: Path) -> None:
     """A store that can't be used is a failure, not wrong usage, as in every command."""
     agent(home / "project" / ".claude" / "agents", "theirs", "description: Theirs.")
     (home / "state").write_text("not a folder")
     ran = run(home)
-    assert (ran.returncode, ran.stdout) == (1, "")
+    assert (ran.returncode, ran.stdout) == (74, "")
     assert ran.stderr.startswith("engine agents: can't read ")

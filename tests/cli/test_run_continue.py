@@ -134,7 +134,7 @@ def test_unusable_store_is_reported_and_nothing_runs(engine: Start, tmp_path: Pa
     damaged = tmp_path / "s.db"
     damaged.write_text("no database, this")
     command = engine("run", "remember one", "--store", str(damaged), *arguments)
-    assert command.wait() == 1
+    assert command.wait() == 2
     assert command.output.startswith(f"engine run: the store {damaged}")
     assert 'Next: engine run --ephemeral "TASK"\n' in command.output
     if arguments:

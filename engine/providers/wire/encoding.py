@@ -171,7 +171,7 @@ class _Opening:
     @classmethod
     def of(cls, pieces: Sequence[Piece]) -> _Opening:
         """Return what *pieces* make."""
-        digests = tuple(_digest(piece.label, hash(piece.data)) for piece in pieces)
+        digests = tuple(_digest(piece.label, hash(piece)) for piece in pieces)
         return cls(b"".join(piece.data for piece in pieces), digests)
 
 

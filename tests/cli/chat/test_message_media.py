@@ -51,11 +51,11 @@ async def test_image_goes_with_every_kind_of_message(
 
 
 async def test_message_that_is_too_large_is_not_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.png").write_bytes(PNG + bytes(1_000_000))
+    (tmp_path / "a.png").write_bytes(PNG + bytes(32 << 20))
     monkeypatch.chdir(tmp_path)
     async with client_world(tmp_path, "pair") as world, world.client() as remote:
         session = await world.engine.create_session(cwd=tmp_path)
         client = RemoteClient(remote, remote.session(session.id), Config())
-        with pytest.raises(SendFailure, match=r"this server takes 1,032,192\. Next: attach smaller files"):
+        with pytest.raises(SendFailure, match=r"this server takes 33,554,432\. Next: a smaller file"):
             await client.perform(prompt("see @a.png"))
         assert session.state.turns == 0

@@ -37,7 +37,7 @@ silence = 30
 [models."lab/MODEL"]
 context = 200000
 """
-_COMPACTION = ("the request was too large", "no room could be made")
+_COMPACTION = ("The request was too large", "no room could be made")
 QUESTION = "[w] Wait and retry  [s] Stop, or a model name: "
 SLOW_DOWN = error("slow down", code="rate_limit_exceeded")
 # The session is not saved, so what continues it is a new one.
