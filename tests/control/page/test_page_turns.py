@@ -68,7 +68,7 @@ async def test_turn_with_a_permission(tmp_path: Path, browser_address: str) -> N
         await page.text("The turn above was undone.")
         assert (shown.project / "a.py").read_text() == "x = 1\n"
         # What was undone can be written again.
-        assert await page.js("document.querySelector('.composer-field').value") == "Change it."
+        await page.wait("document.querySelector('.composer-field').value === 'Change it.'")
 
 
 async def test_danger_is_allowed_by_a_typed_word(tmp_path: Path, browser_address: str) -> None:
