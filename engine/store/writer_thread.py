@@ -237,7 +237,7 @@ class Writer(Generic[T]):
         batch: list[T] = []
         item = self._queue.get()
         self._hurry.wait(_GATHER)
-        # Before the queue is emptied: whoever sets it later waits for an item of the next batch, or of this one.
+        # Before the queue is emptied: a task that sets it later waits for an item of the next batch, or of this one.
         self._hurry.clear()
         while not isinstance(item, _Close):
             batch.append(item)
