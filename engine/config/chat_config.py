@@ -15,6 +15,7 @@ CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "keys": ("plain", "extended"),
     "theme": ("palette", "mono", "high-contrast", "color-blind"),
     "notify": ("off", "bell", "osc", "command"),
+    "after_cancel": ("keep", "send"),
 }
 STATUS_FIELDS: Final = ("state", "profile", "model", "context", "cost", "branch", "jobs", "agent", "folder", "title")
 
@@ -32,6 +33,9 @@ class ChatConfig(Value):
         notify_command: the program for `command`; it gets the text as its last argument.
         status: the fields of the status line, in order; the last ones are left out where there is no room.
         status_command: a program that prints the status line instead; it gets facts as JSON on standard input.
+        after_cancel: what becomes of messages that wait when a turn is cancelled: `keep` leaves them to the next Enter,
+            `send` sends them at once.
+        accessible: the chat is in lines, and redraws nothing.
         warn_cost: the dollars from which on a message is only sent once it is confirmed; None: it always is.
     """
 
@@ -42,6 +46,8 @@ class ChatConfig(Value):
     notify_command: tuple[str, ...] = ()
     status: tuple[str, ...] = ("state", "profile", "model", "context", "cost", "branch", "jobs")
     status_command: tuple[str, ...] = ()
+    after_cancel: str = "keep"
+    accessible: bool = False
     warn_cost: float | None = None
 
     def __attrs_post_init__(self) -> None:

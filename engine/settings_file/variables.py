@@ -46,7 +46,7 @@ VARIABLES: Final = (
     Variable(name="ENGINE_STORE", help="where sessions are stored, as `--store`"),
     Variable(name="ENGINE_URL", help="the server of `engine attach` and of clients"),
     Variable(name="ENGINE_TOKEN", help="the token for that server"),
-    Variable(name="ENGINE_ACCESSIBLE", help="1: `engine chat` prints lines and redraws nothing"),
+    Variable(name="ENGINE_ACCESSIBLE", help="1: chats print lines and redraw nothing; 0: not even if configured"),
     Variable(name="ENGINE_WEB_SEARCH", help="the program of the tool `web_search`"),
 )
 # Those that the engine sets for programs that it starts. It does not read them, so a session inside another one is fine.

@@ -47,15 +47,19 @@ def test_question_is_answered_by_who_comes_later(engine: Start, server: Command,
     assert "Detached. The turn continues." in first.output
     second = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
     second.read_until("[y] Yes, once")
-    third = engine("attach", terminal=True, XDG_RUNTIME_DIR=runtime)
-    third.read_until("[y] Yes, once")
+    third = engine("attach", "--accessible", terminal=True, XDG_RUNTIME_DIR=runtime)
+    third.read_until("1. Yes, once")
     second.type("\ty")
-    third.read_until("· Allowed once: bash touch there; by terminal; asked by the rule 'ask * *'")
+    third.read_until("Note: Allowed once: bash touch there; by terminal; asked by the rule 'ask * *'")
     # It joined a turn that ran, and does not know how long.
     second.read_until("Done · 2 requests")
     second.type("\x04")
     assert second.wait() == 0
     assert "Detached.\r\nNext: engine attach ses_" in second.output
+    third.read_until("Note: Done, 2 requests")
+    third.type("\x04")
+    assert third.wait() == 0
+    assert "\x1b" not in third.output
 
 
 @pytest.mark.slow

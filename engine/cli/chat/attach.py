@@ -15,10 +15,11 @@ import trio
 
 from engine.cli.chat.chat_drafts import ChatDrafts, default_folder
 from engine.cli.chat.display.terminal_mode import RawTerminal
-from engine.cli.chat.new_driver import ChatSource, new_driver
+from engine.cli.chat.new_driver import ChatSource, is_accessible, new_driver
 from engine.cli.chat.remote_client import RemoteClient
 from engine.cli.chat.remote_commands import RemoteCommands
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.prompt_files import custom_commands
 from engine.cli.terminal.exit_codes import DONE, FAILED, check_output, run_command
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.output import Output
@@ -28,6 +29,7 @@ from engine.cli.turn.remote_view import RemoteView
 from engine.client.control_client import Client, connect_to
 from engine.client.find_address import TOKEN_VARIABLE, URL_VARIABLE, find_address
 from engine.client.remote_session import RemoteSession
+from engine.config.config import Config
 from engine.control.protocol.error_kinds import Refusal
 from engine.core.errors import (
     ConfigError,
@@ -42,6 +44,9 @@ from engine.core.errors import (
 )
 from engine.core.threads import to_thread
 from engine.core.version import __version__
+from engine.permission.user_policy import UserFiles
+from engine.prompt.commands import Commands
+from engine.prompt.layers import PromptLayers
 from engine.settings_file.config_file import load_config
 
 _NAME: Final = "terminal"
@@ -81,37 +86,47 @@ async def _attach(args: argparse.Namespace) -> int:
         if args.cancel:
             return await _cancel(session)
         check_output()
-        if args.prompt is None and _has_screen() and (terminal := RawTerminal.open()) is not None:
-            return await _chat(client, session, terminal, resumes=args.resume)
-        keyboard = Keyboard.open()
-        try:
-            with trio.open_signal_receiver(*termination_signals()) as signals:
-                stays = keyboard is not None and args.prompt is None
-                view = RemoteView(session, Output.to(sys.stdout, args.color), keyboard, stays=stays)
-                if args.prompt is not None:
-                    return await view.run(signals, lambda: session.prompt(args.prompt))
-                return await view.run(signals, session.resume if args.resume else None)
-        finally:
-            if keyboard is not None:
-                keyboard.close()
+        config = await to_thread(load_config, None, os.environ)
+        in_lines = args.accessible or is_accessible(config.chat.accessible)
+        if args.prompt is not None or not (in_lines or _has_terminal()):
+            return await _watch(session, args, redraws=not in_lines)
+        terminal = None if in_lines or os.environ.get("TERM", "dumb") == "dumb" else RawTerminal.open()
+        return await _chat(client, session, config, terminal, resumes=args.resume)
 
 
-def _has_screen() -> bool:
-    """Return whether the session is shown as a chat; else in lines."""
-    streams = (sys.stdin, sys.stdout)
-    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") not in {
-        None,
-        "dumb",
-    }
+def _has_terminal() -> bool:
+    """Return whether a user sits there; else the session is only watched."""
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
 
 
-async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *, resumes: bool) -> int:
-    """Chat with a session of the server; return the exit code. A checkpoint. Raises what the server refuses."""
-    config = await to_thread(load_config, None, os.environ)
+async def _watch(session: RemoteSession, args: argparse.Namespace, *, redraws: bool) -> int:
+    """Watch a session, or the turn of a prompt, and ask its questions; return the exit code. A checkpoint."""
+    keyboard = Keyboard.open()
+    try:
+        with trio.open_signal_receiver(*termination_signals()) as signals:
+            output = Output.to(sys.stdout, args.color)
+            output.has_status = output.has_status and redraws
+            view = RemoteView(session, output, keyboard, stays=keyboard is not None and args.prompt is None)
+            if args.prompt is not None:
+                return await view.run(signals, lambda: session.prompt(args.prompt))
+            return await view.run(signals, session.resume if args.resume else None)
+    finally:
+        if keyboard is not None:
+            keyboard.close()
+
+
+async def _chat(
+    client: Client, session: RemoteSession, config: Config, terminal: RawTerminal | None, *, resumes: bool
+) -> int:
+    """Chat with a session of the server, without a *terminal* in lines; return the exit code.
+
+    A checkpoint. Raises what the server refuses.
+    """
     head = await session.head()
+    own = await to_thread(_own_commands, config)
     source = ChatSource(
         client=RemoteClient(client, session, config, resumes=resumes),
-        commands=RemoteCommands(client, session, config),
+        commands=RemoteCommands(client, session, config, own),
         drafts=ChatDrafts(default_folder(), "", session.id),
         leave_at_once=_leave_at_once,
         heading=f"engine {__version__}, session {session.id} of a server (/help; Ctrl+D detaches)",
@@ -124,9 +139,16 @@ async def _chat(client: Client, session: RemoteSession, terminal: RawTerminal, *
         with trio.open_signal_receiver(*termination_signals(), signal.SIGWINCH, signal.SIGCONT) as signals:
             code = await new_driver(terminal, source, "auto").run(signals)
     finally:
-        terminal.close()
+        if terminal is not None:
+            terminal.close()
     print_error(f"Detached.\nNext: engine attach {session.id}")
     return code
+
+
+def _own_commands(config: Config) -> Commands:
+    """Return the commands that the user has defined on this machine, and in the project here. It blocks."""
+    layers = PromptLayers(plugins=config.plugins, is_trusted=UserFiles.default().trust.is_trusted)
+    return custom_commands(Path.cwd(), layers)[0]
 
 
 async def _leave_at_once(number: int) -> None:

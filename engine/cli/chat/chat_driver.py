@@ -299,7 +299,7 @@ class ChatDriver(ABC):
         except EngineError as error:
             self.apply(self._machine.handle_failure(do.EffectFailure(effect, str(error))))
             return
-        if result.lines or result.diff:
+        if result.lines or result.diff or result.table:
             self.print_lines(self._machine.view.command_lines(effect.name))
         self._take_result(result, nursery)
 
@@ -351,7 +351,7 @@ class ChatDriver(ABC):
         machine.facts.effort = result.effort or machine.facts.effort
         if result.theme:
             machine.view.use_painter(attrs.evolve(machine.view.painter, theme=THEMES[result.theme]))
-        self.print_lines([*machine.view.diff(result.diff), *result.lines])
+        self.print_lines([*machine.view.diff(result.diff), *machine.view.table(result.table), *result.lines])
         if result.copied:
             nursery.start_soon(self._copy, result.copied)
         if result.pager:

@@ -13,6 +13,7 @@ import trio
 
 from engine.cli.chat.display.terminal_mode import RawTerminal
 from engine.cli.chat.local_chats import ChatSetup, LocalChats
+from engine.cli.chat.new_driver import is_accessible
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
 from engine.cli.export_telemetry import command_telemetry
@@ -25,6 +26,7 @@ from engine.cli.open_session import SessionChoice, open_session, session_models,
 from engine.cli.plugin_code import package_hooks
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
+from engine.cli.prompt_files import custom_commands
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.exit_codes import check_output, run_command
 from engine.cli.terminal.signals import termination_signals
@@ -43,7 +45,6 @@ from engine.tools.call_values import GRACE
 from engine.tools.tool import Tool
 
 _HINTS: Final[Mapping[type[EngineError], str]] = {StoreError: "Next: engine chat --ephemeral"}
-VARIABLE: Final = "ENGINE_ACCESSIBLE"
 
 
 @attrs.frozen(kw_only=True)
@@ -111,7 +112,9 @@ def parse(arguments: list[str]) -> ChatOptions:
         place=resolve_store(args),
         has_snapshots=not args.no_snapshots,
         colour=cast("ColourChoice", args.color),
-        is_accessible=_is_accessible(flag=args.accessible),
+        is_accessible=args.accessible
+        or is_accessible(config.chat.accessible)
+        or os.environ.get("TERM", "dumb") == "dumb",
     )
 
 
@@ -122,11 +125,6 @@ def _check_terminal(options: ChatOptions) -> None:
         stream is not None and stream.isatty() for stream in (sys.stdin, standard_output())
     ):
         raise ConfigError("engine chat needs a terminal\nNext: engine chat --accessible")
-
-
-def _is_accessible(*, flag: bool) -> bool:
-    """Return whether the chat is in lines: by the flag or the environment, or since the terminal can do nothing else."""
-    return flag or os.environ.get(VARIABLE, "0") not in {"", "0"} or os.environ.get("TERM", "dumb") == "dumb"
 
 
 def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
@@ -141,6 +139,8 @@ def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
         place=options.place,
         effort=options.choice.model.options.effort or "",
         cost_limit=options.limits.cost,
+        policy=options.folders.policy,
+        own_commands=lambda config, cwd: custom_commands(cwd, options.folders.layers(config))[0],
     )
 
 

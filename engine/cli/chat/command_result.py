@@ -25,6 +25,7 @@ class CommandResult:
 
     Attributes:
         diff: a unified diff to print first.
+        table: names, each with a text, to print next.
         lines: to print.
         copied: text for the clipboard.
         theme: the theme to use from now on.
@@ -37,6 +38,7 @@ class CommandResult:
     """
 
     diff: str = ""
+    table: tuple[tuple[str, str], ...] = ()
     lines: tuple[str, ...] = ()
     copied: str = ""
     theme: str = ""

@@ -16,21 +16,15 @@ _KEYS_OF_LINES: Final = (
 )
 
 
-def help_lines(commands: Iterable[SlashCommand], keys: KeyBindings, *, is_linear: bool) -> tuple[str, ...]:
-    """Return the commands and the most important keys, one on each line."""
+def help_rows(commands: Iterable[SlashCommand], keys: KeyBindings, *, is_linear: bool) -> tuple[tuple[str, str], ...]:
+    """Return the commands and the most important keys, each with what it does."""
     rows = [(f"/{command.name} {command.usage}".rstrip(), command.summary) for command in commands]
     rows += [("@path", "add a file to the message"), ("!command", "run a command of your own")]
     if is_linear:
-        return tuple(f"{name}: {text}" for name, text in (*rows, *_KEYS_OF_LINES))
-    rows += [(", ".join(keys.keys_of(each.name)), each.summary) for each in ACTIONS if not each.is_edit]
-    return _columns(rows)
+        return (*rows, *_KEYS_OF_LINES)
+    return (*rows, *((", ".join(keys.keys_of(each.name)), each.summary) for each in ACTIONS if not each.is_edit))
 
 
-def key_lines(keys: KeyBindings) -> tuple[str, ...]:
-    """Return all actions with their keys and summaries, one on each line."""
-    return _columns([(each.name, f"{', '.join(keys.keys_of(each.name)) or '-'}: {each.summary}") for each in ACTIONS])
-
-
-def _columns(rows: list[tuple[str, str]]) -> tuple[str, ...]:
-    width = max(len(name) for name, _ in rows)
-    return tuple(f"  {name:<{width}}  {text}" for name, text in rows)
+def key_rows(keys: KeyBindings) -> tuple[tuple[str, str], ...]:
+    """Return all actions, each with its keys and summary."""
+    return tuple((each.name, f"{', '.join(keys.keys_of(each.name)) or '-'}: {each.summary}") for each in ACTIONS)

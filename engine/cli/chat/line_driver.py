@@ -82,11 +82,17 @@ class LineDriver(ChatDriver):
         """Do nothing: nothing was changed."""
 
     async def _read_lines(self) -> None:
-        while (line := await self._input.read_line()) is not None:
-            self.apply(self._machine.handle_line(line, trio.current_time()))
+        has_asked = False
+        while True:
+            line = await self._input.read_line()
+            if line is None and (has_asked or not self._input.is_terminal):
+                # What a program has sent before is worked off first.
+                self.apply([do.Leave(when_idle=not has_asked)])
+                return
+            # Ctrl-D at a terminal leaves as it does on the screen: it asks first if that ends background commands.
+            has_asked = line is None
+            self.apply(self._machine.handle_line("/quit" if line is None else line, trio.current_time()))
             self.note_typed()
-        # What was sent before is worked off first.
-        self.apply([do.Leave(when_idle=True)])
 
     async def _report_progress(self) -> None:
         while True:

@@ -25,6 +25,11 @@ class LineInput:
     _rest: str = attrs.field(default="", init=False)
     _lines: list[str] = attrs.field(factory=list[str], init=False)
 
+    @property
+    def is_terminal(self) -> bool:
+        """Whether a user types the lines."""
+        return os.isatty(self._fd)
+
     async def read_line(self) -> str | None:
         """Return the next line without its end; None at the end. Always a checkpoint; if cancelled, nothing is lost."""
         await trio.lowlevel.checkpoint()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
@@ -22,7 +22,10 @@ from engine.cli.terminal.standard_streams import print_error
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import EngineError
+from engine.core.threads import to_thread
 from engine.core.version import __version__
+from engine.permission.policy import Policy
+from engine.prompt.commands import Commands
 from engine.session.engine import Engine
 from engine.session.session import Session, live_session
 from engine.store.store_protocols import FullStore
@@ -42,6 +45,8 @@ class ChatSetup:
         place: where they are stored.
         effort: the effort that is asked of the model; empty: the model's own.
         cost_limit: the most dollars that a turn may cost; None: there is no limit.
+        policy: what was allowed for longer than a call.
+        own_commands: returns the commands that the user has defined for a folder; it blocks.
     """
 
     config: Config
@@ -51,6 +56,8 @@ class ChatSetup:
     colour: ColourChoice
     is_saved: bool
     place: str
+    policy: Policy
+    own_commands: Callable[[Config, Path], Commands]
     effort: str = ""
     cost_limit: float | None = None
 
@@ -71,7 +78,7 @@ class LocalChats:
         A session that was made for the chat, and in which nothing was said, is removed.
         """
         while True:
-            driver = self._driver(session)
+            driver = await self._driver(session)
             await driver.load_drafts()
             if session.state.turn is not None:
                 # It waited for an answer when its engine ended: its questions are asked again.
@@ -92,18 +99,23 @@ class LocalChats:
                 await self._remove_unused(session)
             session, is_new = following, driver.change.kind == "new"
 
-    def _driver(self, session: Session) -> ChatDriver:
+    async def _driver(self, session: Session) -> ChatDriver:
+        """Return what runs the chat with a session. A checkpoint."""
         # The agents and the profile are those of the session's folder.
         own = live_session(session).config
         client = LocalClient(self._engine, session, own.folder_config)
         cwd = session.state.context.cwd
+        commands = CommandSetup(
+            config=own.folder_config,
+            place=self._setup.place,
+            policy=self._setup.policy,
+            own=await to_thread(self._setup.own_commands, own.folder_config, Path(cwd)),
+        )
         return new_driver(
             self._terminal,
             ChatSource(
                 client=client,
-                commands=SessionCommands(
-                    self._engine, client, self._store, CommandSetup(own.folder_config, self._setup.place)
-                ),
+                commands=SessionCommands(self._engine, client, self._store, commands),
                 drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",

@@ -35,8 +35,8 @@ from engine.cli.text.themes import THEMES
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
 
+_VARIABLE: Final = "ENGINE_ACCESSIBLE"
 _ACCESSIBLE: Final = "Accessible mode: nothing is redrawn. Type a line and press Enter."
-
 _HERE: Final = "on this machine, not at the server"
 
 
@@ -71,6 +71,12 @@ class ChatSource:
     cost_limit: float | None = None
 
 
+def is_accessible(configured: bool) -> bool:  # noqa: FBT001  # the value of chat.accessible
+    """Return whether the user wants chats in lines: the environment decides, or else the configuration."""
+    variable = os.environ.get(_VARIABLE, "")
+    return variable != "0" if variable else configured
+
+
 def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourChoice) -> ChatDriver:
     """Return a driver for a chat on *terminal*; None: in lines."""
     is_accessible = terminal is None
@@ -91,6 +97,7 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
                 fields=chat.status,
                 cost_limit=source.cost_limit,
                 warn_cost=chat.warn_cost,
+                sends_after_cancel=chat.after_cancel == "send",
             ),
             model=source.client.state.model,
             effort=source.effort,

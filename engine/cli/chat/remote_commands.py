@@ -13,8 +13,7 @@ from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.remote_files import RemoteFiles
 from engine.cli.chat.rewind_commands import RewindCommands
-from engine.cli.chat.state_commands import CommandHandler, StateCommands
-from engine.cli.terminal.terminal_text import escape_control_chars
+from engine.cli.chat.state_commands import NO_COMMANDS, CommandHandler, StateCommands, grant_line
 from engine.client.control_client import Client
 from engine.client.remote_session import RemoteSession
 from engine.config.config import Config
@@ -22,18 +21,19 @@ from engine.control.protocol.server_methods import GrantListResult, GrantRevokeR
 from engine.control.protocol.turn_methods import ContextResult
 from engine.core.context_report import ContextReport
 from engine.journal.state import SessionState
+from engine.prompt.commands import Commands
 
 
 @final
 class RemoteCommands(StateCommands):
     """Runs the commands of one chat."""
 
-    def __init__(self, client: Client, session: RemoteSession, config: Config) -> None:
-        """Make it."""
+    def __init__(self, client: Client, session: RemoteSession, config: Config, own: Commands = NO_COMMANDS) -> None:
+        """Make it; *own* are the commands that the user has defined on this machine."""
         self._client = client
         self._session = session
         # The programs run on this machine, where the server need not be.
-        super().__init__(config, RewindCommands(RemoteFiles(client, session.id)), ProgramCommands(os.getcwd))
+        super().__init__(config, RewindCommands(RemoteFiles(client, session.id)), ProgramCommands(os.getcwd), own)
 
     @property
     def state(self) -> SessionState:
@@ -81,10 +81,7 @@ class RemoteCommands(StateCommands):
             result = cast("GrantRevokeResult", await self._client.request("grant.revoke", id=name.strip()))
             return printed("Revoked." if result.revoked else "There is no such grant.")
         grants = cast("GrantListResult", await self._request("grant.list")).grants
-        lines = [f"  {grant.id}  {grant.permission} {grant.pattern}  ({grant.scope})" for grant in grants]
-        return CommandResult(
-            lines=tuple(map(escape_control_chars, lines)) or ("Nothing is allowed for longer than a call.",)
-        )
+        return CommandResult(lines=tuple(map(grant_line, grants)) or ("Nothing is allowed for longer than a call.",))
 
 
 async def _unavailable(name: str, reason: str, argument: str) -> CommandResult:

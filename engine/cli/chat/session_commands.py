@@ -16,7 +16,7 @@ from engine.cli.chat.local_files import LocalFiles
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.rewind_commands import RewindCommands
-from engine.cli.chat.state_commands import CommandHandler, StateCommands, choose
+from engine.cli.chat.state_commands import NO_COMMANDS, CommandHandler, StateCommands, choose, grant_line
 from engine.cli.flags.store_flags import resolve_session
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.config import Config
@@ -30,6 +30,8 @@ from engine.export.format_cost import format_cost
 from engine.export.history import render_history
 from engine.export.markdown import render_markdown
 from engine.journal.state import SessionState
+from engine.permission.policy import Policy
+from engine.prompt.commands import Commands
 from engine.session.engine import Engine
 from engine.store.memory import MEMORY
 from engine.store.store_protocols import FullStore, SessionQuery, SessionRow
@@ -53,9 +55,10 @@ class SessionCommands(StateCommands):
         self._client = client
         self._session = session = client.session
         self._is_saved = setup.place != MEMORY
+        self._policy = setup.policy
         self._store = store
         programs = ProgramCommands(lambda: session.state.context.cwd, setup.place)
-        super().__init__(setup.config, RewindCommands(LocalFiles(session)), programs)
+        super().__init__(setup.config, RewindCommands(LocalFiles(session)), programs, setup.own)
 
     @property
     def state(self) -> SessionState:
@@ -76,7 +79,7 @@ class SessionCommands(StateCommands):
             "sessions": self._resume,
             "export": self._export,
             "share": self._share,
-            "permissions": self._programs.permissions,
+            "permissions": self._permissions,
             "mcp": self._programs.mcp,
         }
 
@@ -139,6 +142,19 @@ class SessionCommands(StateCommands):
         self._config.check_primary(argument)
         # A session keeps its agent, and with that its rules.
         return CommandResult(change=NextSession("fork", self._session.id, argument))
+
+    async def _permissions(self, argument: str) -> CommandResult:
+        """Show, explain or revoke what is allowed: in the project, and only in this session. A checkpoint."""
+        word, _, name = argument.partition(" ")
+        # Here, and not by another process: what this engine allows ends at once.
+        if word == "revoke" and self._policy is not None and await self._policy.revoke(name.strip()):
+            return printed("Revoked.")
+        result = await self._programs.permissions(argument)
+        if argument or self._policy is None:
+            return result
+        grants = self._policy.grants.current(self._policy.now())
+        lines = [grant_line(each) for each in grants if each.session_id == self._session.id]
+        return attrs.evolve(result, lines=(*result.lines, f"{'' if lines else 'no '}grants for this session", *lines))
 
     # -- what runs next to it ---------------------------------------------------------------------
 
@@ -217,17 +233,21 @@ class SessionCommands(StateCommands):
         return attrs.evolve(result, lines=(*result.lines, review))
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class CommandSetup:
     """What the commands know of the chat.
 
     Attributes:
         config: the configuration.
         place: where sessions are stored.
+        policy: what was allowed for longer than a call; None: nothing is.
+        own: the commands that the user has defined.
     """
 
     config: Config
     place: str
+    policy: Policy | None = None
+    own: Commands = NO_COMMANDS
 
 
 def session_item(row: SessionRow, cwd: str, now: float | None = None) -> PickerItem:

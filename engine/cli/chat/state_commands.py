@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
 from engine.cli.chat.display.clipboard import code_blocks
-from engine.cli.chat.help_text import help_lines, key_lines
+from engine.cli.chat.help_text import help_rows, key_rows
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
-from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand
+from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand, is_command_line
 from engine.cli.chat.program_commands import ProgramCommands
 from engine.cli.chat.rewind_commands import RewindCommands
-from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
+from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line, one_line
 from engine.config.chat_config import CHOICES
 from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
@@ -25,9 +25,18 @@ from engine.core.messages import AssistantMessage, Transcript
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
 from engine.permission.rules.profiles import PROFILES
+from engine.prompt.command_text import Command, split_words
+from engine.prompt.commands import Commands
+
+if TYPE_CHECKING:
+    from engine.control.protocol.server_methods import GrantRow
+    from engine.permission.grants.grants import Grant
 
 # Without an argument, these do nothing but list what may follow them.
 _LISTING: Final = frozenset({"agent", "effort", "model", "profile", "resume", "theme"})
+_MAX_SUMMARY: Final = 80
+NO_COMMANDS: Final = Commands()
+_OWN: Final = "a command of your own"
 _WORDS: Final = {"undo": ("force",), "redo": ("force",), "copy": ("code", "diff")}
 
 CommandHandler: TypeAlias = Callable[[str], Awaitable[CommandResult]]
@@ -40,9 +49,16 @@ class StateCommands(ABC):
         is_linear: the chat is in lines: keys are not seen, and a table is read aloud.
     """
 
-    def __init__(self, config: Config, rewinds: RewindCommands, programs: ProgramCommands) -> None:
-        """Make it."""
+    def __init__(self, config: Config, rewinds: RewindCommands, programs: ProgramCommands, own: Commands) -> None:
+        """Make it; *own* are those that the user has defined."""
         self.is_linear = False
+        # A name that is taken would be ambiguous, and what is no command line would be sent as a message.
+        taken = {command.name for command in COMMANDS}
+        self._own = {
+            command.name: command
+            for command in own.available
+            if command.name not in taken and is_command_line(f"/{command.name}")
+        }
         self._config = config
         self._rewinds = rewinds
         self._programs = programs
@@ -110,12 +126,15 @@ class StateCommands(ABC):
 
     @property
     def available(self) -> tuple[SlashCommand, ...]:
-        """The commands that can be run here."""
-        return tuple(each for each in COMMANDS if each.name in self._handlers or each.name in HANDLED_BY_THE_CHAT)
+        """The commands that can be run here, and those that the user has defined."""
+        own = [SlashCommand(each.name, one_line(each.description, _MAX_SUMMARY) or _OWN) for each in self._own.values()]
+        return (*(each for each in COMMANDS if each.name in self._handlers or each.name in HANDLED_BY_THE_CHAT), *own)
 
     async def run(self, name: str, argument: str) -> CommandResult:
         """Run a command. Always a checkpoint. Raises `EngineError`."""
         await trio.lowlevel.checkpoint()
+        if name in self._own:
+            return self._run_own(self._own[name], argument)
         return await self._handlers[name](argument)
 
     async def arguments(self, name: str) -> Sequence[PickerItem]:
@@ -128,13 +147,20 @@ class StateCommands(ABC):
         picker = (await self._handlers[name]("")).picker
         return () if picker is None else picker.items
 
+    def _run_own(self, command: Command, argument: str) -> CommandResult:
+        """Return the prompt that a command of the user's own stands for."""
+        agent, model = (escape_on_one_line(each) for each in (command.agent, command.model))
+        lines = [f"It asks for the agent {agent}. Next: /agent {agent}"] * (agent not in {"", self.state.agent})
+        lines += [f"It asks for the model {model}. Next: /model {model}"] * (model not in {"", self.state.model})
+        return CommandResult(prompt=command.render(split_words(argument)), lines=tuple(lines))
+
     async def _help(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(lines=help_lines(self.available, self._keys, is_linear=self.is_linear))
+        return CommandResult(table=help_rows(self.available, self._keys, is_linear=self.is_linear))
 
     async def _list_keys(self, argument: str) -> CommandResult:
         del argument
-        return CommandResult(lines=key_lines(self._keys))
+        return CommandResult(table=key_rows(self._keys))
 
     async def _theme(self, argument: str) -> CommandResult:
         names = CHOICES["theme"]
@@ -195,7 +221,7 @@ class StateCommands(ABC):
             ("tokens", f"{state.usage.total:,}"),
             ("cost", format_cost(state.cost)),
         ]
-        return CommandResult(lines=tuple(f"  {name:<8} {escape_on_one_line(value)}" for name, value in rows))
+        return CommandResult(table=tuple((name, escape_on_one_line(value)) for name, value in rows))
 
     async def _cost(self, argument: str) -> CommandResult:
         del argument
@@ -208,6 +234,11 @@ class StateCommands(ABC):
             ("cost", format_cost(self.state.cost)),
         ]
         return CommandResult(lines=tuple(f"  {name:<14} {value:>12}" for name, value in rows))
+
+
+def grant_line(grant: Grant | GrantRow) -> str:
+    """Return what was allowed for longer than a call, as a line."""
+    return escape_control_chars(f"  {grant.id}  {grant.permission} {grant.pattern}  ({grant.scope})")
 
 
 def choose(command: str, names: Sequence[str], current: str = "") -> CommandResult:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from engine.cli.command_table.command_list import summary
-from engine.cli.command_table.command_spec import CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CWD
+from engine.cli.command_table.command_spec import CommandSpec, FlagGroup
+from engine.cli.command_table.shared_flags import ACCESSIBLE, CWD
 from engine.cli.command_table.turn_flags import (
     COLOR,
     LIMIT_FLAGS,
@@ -29,12 +29,7 @@ CHAT: Final = CommandSpec(
             (
                 CWD,
                 COLOR,
-                Flag(
-                    names=("--accessible",),
-                    help="print each line once and redraw nothing",
-                    detail="For screen readers and braille lines: labels instead of symbols, numbered choices, and input in whole "
-                    "lines. $ENGINE_ACCESSIBLE=1 and TERM=dumb do the same.",
-                ),
+                ACCESSIBLE,
             ),
         ),
         LIMIT_FLAGS,

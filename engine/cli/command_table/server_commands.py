@@ -10,7 +10,7 @@ import attrs
 
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
-from engine.cli.command_table.shared_flags import CWD, PORT, STORE
+from engine.cli.command_table.shared_flags import ACCESSIBLE, CWD, PORT, STORE
 from engine.cli.command_table.turn_flags import COLOR, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
 from engine.cli.flags.arg_types import seconds
 from engine.cli.terminal.exit_codes import MEANINGS
@@ -242,7 +242,7 @@ ATTACH: Final = CommandSpec(
     name="attach",
     help=summary("attach"),
     description="Watch a session of a server, answer its questions, and talk to it: a line that you type is a prompt, or goes to "
-    "the running turn. Ctrl-C detaches; the turn continues.",
+    "the running turn. Ctrl-D detaches; the turn continues.",
     run="engine.cli.chat.attach:main",
     arguments=(
         Argument(
@@ -286,6 +286,7 @@ ATTACH: Final = CommandSpec(
                     detail="",
                 ),
                 COLOR,
+                ACCESSIBLE,
             ),
         ),
     ),

@@ -7,6 +7,12 @@ from typing import Final
 from engine.cli.command_table.command_spec import Flag
 from engine.cli.flags.arg_types import directory, seconds, whole
 
+ACCESSIBLE: Final = Flag(
+    names=("--accessible",),
+    help="print each line once and redraw nothing",
+    detail="For screen readers and braille lines: labels instead of symbols, numbered choices, and input in whole lines. "
+    "$ENGINE_ACCESSIBLE=1, `chat.accessible` and TERM=dumb do the same.",
+)
 JSON: Final = Flag(names=("--json",), help="print JSON instead of text")
 CONFIG: Final = Flag(
     names=("--config",),

@@ -326,7 +326,7 @@ _engine_command() {
         flags=(--store --help)
         ;;
     "attach")
-        flags=(--prompt --cancel --resume --url --store --color --help)
+        flags=(--prompt --cancel --resume --url --store --color --accessible --help)
         ;;
     "acp")
         flags=(--cwd --store --question-timeout --profile --yes --rule --trust --add-dir --unattended --sandbox --network --model --fallback --agent --effort --temperature --max-output --cache --config --profile-file --set --help)

@@ -17,7 +17,7 @@ CONVERSATION = ChatScript(
         *("change it", 2.0, "1", 2.0),
         *("change it again", 2.0, "no such answer", 1.0, "4", 2.0),
         *("say more", 0.3, "be quick", "/later and then rest", 0.5, "/cancel", 1.0, "", 4.0),
-        *("/nonsense", "/status", 1.0),
+        *("/nonsense", "/status", 1.0, "/redraw 2", 1.0),
     ],
     answers=[
         [*reasoning("hm"), *text("I look."), *call("look", {"key": "a.py"}, id="c1"), *done("calls")],
@@ -37,3 +37,9 @@ def test_transcript_equals_the_stored_one() -> None:
     played = play_chat(CONVERSATION)
     assert "\x1b" not in played.output
     assert played.output == STORED.read_text()
+
+
+def test_progress_is_a_line_every_15_seconds() -> None:
+    slow = [*spread(text("one two", pieces=2), 22.0), *done()]
+    played = play_chat(ChatScript(in_lines=True, acts=["go", 50.0, "/quit"], answers=[slow]))
+    assert played.output.count("Working, ") == 3

@@ -23,8 +23,13 @@ from engine.cli.chat.state_commands import StateCommands
 from engine.config.config import Config
 from engine.core.errors import ConfigError, UndoConflict
 from engine.core.events import Notice
+from engine.core.ids import CallId
 from engine.core.messages import UserMessage
 from engine.permission.allow_all import AllowAll
+from engine.permission.grants.grants import Grant, GrantOrigin
+from engine.permission.policy import Policy
+from engine.prompt.command_text import Command
+from engine.prompt.commands import Commands
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -42,6 +47,10 @@ def writes(path: str, content: str) -> list[Answer]:
     return [[*call("write", {"path": path, "content": content}, id="1"), *done("calls")], [*text("Done."), *done()]]
 
 
+# The second has the name of a command of the chat, and the third could not be told from a message.
+OWN = Commands(
+    available=tuple(Command(name=name, text="Tidy up $1.", agent="plan") for name in ("git:Tidy", "review", "2"))
+)
 HELLO: Answer = [*text("Hello."), *done()]
 SCRIPT = [*writes("a.txt", "1\n"), *writes("a.txt", "2\n"), [*text("Summary."), *done()]]
 
@@ -68,6 +77,20 @@ class Commander:
         return [message.text for message in self.session.state.transcript if isinstance(message, UserMessage)]
 
 
+def grant(session: Session) -> Grant:
+    """What a user has allowed for the session, but not for another one."""
+    origin = GrantOrigin(session_id=session.id, call_id=CallId("c"), tool="bash", granted=0.0)
+    return Grant(
+        id="g1",
+        permission="bash",
+        pattern="ls *",
+        scope="session",
+        project=session.state.context.cwd,
+        session_id=session.id,
+        origin=origin,
+    )
+
+
 @asynccontextmanager
 async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerator[Commander]:
     """The commands of a client; without a *script*, after two turns that have written a file. With `HELLO`, rules decide."""
@@ -75,6 +98,7 @@ async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerat
     root = folder / "project"
     root.mkdir()
     files = FileOptions(snapshots=ProjectSnapshots(folder=folder / "kept"))
+    policy = Policy(home=str(folder))
     async with (
         aclosing(await open_sqlite_store(folder / "sessions.db")) as store,
         client_world(
@@ -82,12 +106,14 @@ async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerat
         ) as world,
     ):
         session = await world.engine.create_session(cwd=root)
+        ours = grant(session)
+        policy.grants.add_all([ours, attrs.evolve(ours, id="g2", scope="project", session_id=None)])
         if not script:
             await session.run("first")
             await session.run("second")
         if where == "local":
             client = LocalClient(world.engine, session, Config())
-            setup = CommandSetup(Config(), str(folder / "sessions.db"))
+            setup = CommandSetup(config=Config(), place=str(folder / "sessions.db"), policy=policy, own=OWN)
             yield Commander(SessionCommands(world.engine, client, store, setup), session, root)
             return
         async with world.client() as remote, trio.open_nursery() as nursery:
@@ -95,7 +121,7 @@ async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerat
             nursery.start_soon(RemoteClient(remote, theirs, Config()).watch, lambda _: None)
             while theirs.state is None:
                 await trio.sleep(0.01)
-            yield Commander(RemoteCommands(remote, theirs, Config()), session, root)
+            yield Commander(RemoteCommands(remote, theirs, Config(), OWN), session, root)
             nursery.cancel_scope.cancel()
 
 
@@ -261,6 +287,13 @@ async def test_effort_and_agent_are_chosen(tmp_path: Path) -> None:
         assert (await chat.run("agents")).lines == ("This session has had no sub-agents.",)
 
 
+async def test_grants_of_the_session_are_listed_and_revoked(tmp_path: Path) -> None:
+    async with commander("local", tmp_path, HELLO) as chat:
+        assert (await chat.run("permissions")).lines[-2:] == ("grants for this session", "  g1  bash ls *  (session)")
+        assert (await chat.run("permissions revoke g1")).lines == ("Revoked.",)
+        assert (await chat.run("permissions")).lines[-1] == "no grants for this session"
+
+
 async def test_other_sessions_are_chosen(tmp_path: Path) -> None:
     async with commander("local", tmp_path, HELLO) as chat:
         assert (await chat.run("sessions")).lines == ("There is no other session.",)
@@ -275,6 +308,14 @@ async def test_model_reads_the_project_and_the_changes(where: Where, tmp_path: P
         assert (await chat.run("init keep it short")).prompt.endswith("keep it short")
         assert "not committed" in (await chat.run("review")).prompt
         assert (await chat.run("review a.txt")).prompt.startswith("Review a.txt.")
+
+
+async def test_own_command_becomes_a_prompt(where: Where, tmp_path: Path) -> None:
+    async with commander(where, tmp_path, HELLO) as chat:
+        own = await chat.run('git:Tidy "the docs" now')
+        assert (own.prompt, own.lines) == ("Tidy up the docs.", ("It asks for the agent plan. Next: /agent plan",))
+        assert [each.name for each in chat.commands.available].count("review") == 1
+        assert "2" not in [each.name for each in chat.commands.available]
 
 
 async def _labels(chat: Commander, name: str) -> list[tuple[str, str]]:

@@ -6,12 +6,13 @@ from engine.cli.chat.layout import Size, draw
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.outbox import OutgoingMessage
 from engine.cli.chat.machine.slash_commands import SlashCommand
+from engine.cli.chat.machine.status_facts import StatusSetup
 from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, RequestId, SessionId, TurnId
 from engine.core.messages import Settlement
 from tests.cli.chat.chat_machine import Chat, new_machine
-from tests.cli.questions.questions import permission_asked
+from tests.cli.questions.questions import offers, permission_asked
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "ctrl+enter"])
@@ -39,7 +40,6 @@ def test_backslash_before_enter_is_a_newline() -> None:
         (["ctrl+g"], do.EditExternally()),
         (["ctrl+x", "ctrl+e"], do.EditExternally()),
         (["ctrl+t"], do.RunCommand("jobs", "")),
-        (["shift+tab"], do.RunCommand("profile", "ask")),
         (["ctrl+d"], do.Leave()),
     ],
 )
@@ -47,6 +47,56 @@ def test_key_does_its_action(keys: list[str], effect: do.Effect) -> None:
     chat = Chat()
     chat.press(*keys)
     assert chat.take() == [effect]
+
+
+def test_profile_key_never_allows_everything() -> None:
+    chat = Chat()
+    for profile in ("full", "ask", "auto-edit", "read-only", "ask"):
+        chat.machine.facts.profile = profile
+        chat.press("shift+tab")
+    following = [effect.argument for effect in chat.take() if isinstance(effect, do.RunCommand)]
+    assert following == ["ask", "auto-edit", "read-only", "ask", "auto-edit"]
+
+
+def test_history_is_searched_and_chosen() -> None:
+    chat = Chat()
+    for text in ("first words", "other", "first lines"):
+        chat.type(text)
+        chat.press("enter")
+    chat.press("ctrl+r")
+    chat.type("first")
+    assert chat.machine.picker is not None
+    assert [row.split()[-2:] for row in chat.machine.picker.rows(9)[1:]] == [["first", "lines"], ["first", "words"]]
+    chat.press("down", "enter")
+    assert chat.machine.composer.text == "first words"
+
+
+def test_beginning_of_an_answer_stays_in_its_place() -> None:
+    chat = Chat()
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn_1")))
+    chat.event(permission_asked(offers=offers("ls", "ls *")))
+    chat.now += 5
+    chat.type("a")
+    assert "  typed: a" in draw(chat.machine, Size(80, 24), 0.0).rows
+    chat.type("nd go on")
+    assert chat.machine.composer.text == "and go on"
+    assert "  typed: a" not in draw(chat.machine, Size(80, 24), 0.0).rows
+
+
+@pytest.mark.parametrize("sends", [True, False])
+def test_what_waits_after_a_cancel(sends: bool) -> None:
+    chat = Chat()
+    chat.machine.facts.setup = StatusSetup(sends_after_cancel=sends)
+    for number, cancels in enumerate((False, True)):
+        turn = TurnId(f"turn_{number}")
+        chat.event(ev.TurnStarted(turn_id=turn))
+        chat.machine.outbox.add(OutgoingMessage(InputId("i"), "queued", "queue", "waiting"))
+        if cancels:
+            chat.press("escape")
+            chat.take()
+        # The first is cancelled by another client.
+        chat.event(ev.TurnEnded(turn_id=turn, result=ev.TurnResult(stop_reason="aborted")))
+        assert [type(effect) for effect in chat.take()] == [do.SendPrompt] * (sends and cancels)
 
 
 def test_unfinished_pair_does_nothing() -> None:

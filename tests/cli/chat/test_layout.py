@@ -30,6 +30,32 @@ def test_region_takes_half_the_window(busy_chat: Chat, columns: int, rows: int) 
     assert frame.column < columns
 
 
+def test_rows_have_their_order(busy_chat: Chat) -> None:
+    for number in range(7):
+        call = CallId(f"call_{number}")
+        busy_chat.event(ev.CallAnnounced(message_id=MessageId("m"), part_id=PartId("c"), call_id=call, tool="bash"))
+        busy_chat.event(ev.CallStarted(call_id=call))
+    busy_chat.event(ev.QuestionAsked(request_id=RequestId("q"), call_id=CallId("c"), question="Why?"))
+    rows = [row.strip() for row in draw(busy_chat.machine, Size(80, 60), 0.0).rows]
+    assert rows[0] == "open line"
+    assert [row.partition(" ")[0] for row in rows[1:7]] == ["*"] * 5 + ["+2"]
+    assert rows[7:10] == ["Tab: type the answer", "Keys go to the message. Tab: answer", "sending: waits"]
+    assert rows[10].startswith("> long draft")
+    assert rows[-1].startswith("Question")
+    # The draft takes 40% of a low window at most.
+    assert len([row for row in draw(busy_chat.machine, Size(40, 20), 0.0).rows if "draft" in row]) == 8
+
+
+def test_table_is_as_wide_as_the_window() -> None:
+    view = Chat().machine.view
+    view.resize(40)
+    assert view.table([("/short", "text " * 8), ("/a name", "x")]) == [
+        "  /short   text text text text text text",
+        "           text text",
+        "  /a name  x",
+    ]
+
+
 def test_small_window_has_no_status_line(busy_chat: Chat) -> None:
     busy_chat.press("ctrl+u")
     assert draw(busy_chat.machine, Size(39, 24), 0.0).rows == ("sending: waits", "> ")

@@ -14,7 +14,7 @@ from engine.cli.terminal.colours import Palette
 from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, one_line
 from engine.cli.text.diff_view import diff_lines
 from engine.cli.text.markdown_view import MarkdownView
-from engine.cli.text.styled_text import Style, clip_line
+from engine.cli.text.styled_text import PLAIN, Style, clip_line, line_of, paint, wrap_line
 from engine.cli.turn.open_step_events import events_so_far
 from engine.cli.turn.render import Renderer
 from engine.cli.turn.turn_summary import Tally, closing_line
@@ -96,6 +96,18 @@ class TranscriptView:
     def diff(self, text: str, most: int | None = None) -> list[str]:
         """Return a unified diff as at most *most* lines."""
         return [self.painter.line(line) for line in diff_lines(text, most)]
+
+    def table(self, rows: Sequence[tuple[str, str]]) -> list[str]:
+        """Return names, each with a text, as lines."""
+        if self.is_accessible:
+            return [f"{name}: {text}" for name, text in rows]
+        column = min(self.width // 2, max((len(name) for name, _ in rows), default=0))
+        rest = line_of(" " * (column + 4))
+        wrapped = (
+            wrap_line(line_of(text), self.width, first=line_of(f"  {name:<{column}}  "), rest=rest)
+            for name, text in rows
+        )
+        return [paint(row, PLAIN) for lines in wrapped for row in lines]
 
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""

@@ -23,6 +23,7 @@ from engine.cli.chat.machine.picker import Chosen, Closed, Picker, PickerItem, P
 from engine.cli.chat.machine.session_follower import SessionFollower
 from engine.cli.chat.machine.shell_run import ShellRun, heading
 from engine.cli.chat.machine.slash_commands import is_known_command, is_no_message
+from engine.core import events as ev
 from engine.core.ids import InputId
 
 # The draft was finished with these: the key was the last one of it.
@@ -114,7 +115,10 @@ class ChatMachine(ChatContents):
         has_draft = bool(self.composer.buffer.text)
         shown, typed = self.questions.show_next(now, has_draft=has_draft, has_little_room=self.view.has_little_room)
         self.composer.type(typed)
-        return [do.Print((*lines, *shown))] if lines or shown else []
+        effects: list[do.Effect] = [do.Print((*lines, *shown))] if lines or shown else []
+        if isinstance(event, ev.TurnEnded) and self._sender.sends_after(event):
+            effects.append(self._sender.send(""))
+        return effects
 
     def handle_failure(self, failure: do.EffectFailure) -> list[do.Effect]:
         """Handle that something could not be done."""

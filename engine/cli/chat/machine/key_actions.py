@@ -244,6 +244,7 @@ class KeyActions:
         assert self._chat.turn_id is not None
         if self._chat.phase != "cancelling":
             self._chat.phase = "cancelling"
+            self._sender.note_cancel(self._chat.turn_id)
             yield do.CancelTurn(self._chat.turn_id)
 
     def _next_profile(self, now: float) -> Iterator[do.Effect]:

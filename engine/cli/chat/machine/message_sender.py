@@ -14,8 +14,8 @@ from engine.cli.chat.machine.status_facts import prompt_cost
 from engine.cli.questions.permission_answers import Reply, is_feedback, parse_answer
 from engine.cli.questions.permission_view import PermissionView
 from engine.cli.terminal.terminal_text import one_line
-from engine.core.events import PermissionAsked
-from engine.core.ids import InputId
+from engine.core.events import PermissionAsked, TurnEnded
+from engine.core.ids import InputId, TurnId
 
 
 @attrs.define(eq=False)
@@ -25,6 +25,8 @@ class MessageSender:
     _chat: ChatContents
     _new_input_id: Callable[[], str]
     _warned_of: str = attrs.field(default="", init=False)
+    # Cancelled here, and not by another client of the session.
+    _cancelled: TurnId | None = attrs.field(default=None, init=False)
 
     def warning(self, text: str) -> str:
         """Return why a prompt is not sent before it is confirmed, the first time it is asked about; else nothing."""
@@ -66,6 +68,15 @@ class MessageSender:
         input_id = input_id or InputId(self._new_input_id())
         self._chat.outbox.add(OutgoingMessage(input_id, text, "queue", "sending"))
         return do.SendQueued(input_id, text)
+
+    def note_cancel(self, turn_id: TurnId) -> None:
+        """Note that the user cancels a turn."""
+        self._cancelled = turn_id
+
+    def sends_after(self, event: TurnEnded) -> bool:
+        """Return whether what waits is sent now that a turn has ended: as the user wishes, if it was cancelled here."""
+        setup, outbox = self._chat.facts.setup, self._chat.outbox
+        return setup.sends_after_cancel and event.turn_id == self._cancelled and outbox.can_merge
 
     def fail(self, effect: do.Send, failure: do.EffectFailure) -> list[do.Effect]:
         """Handle that a message could not be sent."""

@@ -139,8 +139,7 @@ class QuestionQueue:
         question, guard = self._question, self._keys.guard
         # Several characters at once are no single key.
         if question is None or (len(text) > 1 and not guard.has_focus):
-            guard.note_typed(now)
-            return Typed(text)
+            return Typed(self.note_typed(now) + text)
         if question.view is not None:
             return self._permission_key(question.view, text, now, has_draft=has_draft)
         if guard.allows(now, has_draft=has_draft) and (answer := _letter_answer(text, question.request)) is not None:
@@ -152,6 +151,7 @@ class QuestionQueue:
 
     def note_typed(self, now: float) -> str:
         """Note a key or a paste that is no answer; return keys that turn out to be text."""
+        self._pending = ""
         return self._keys.paste("", now).text
 
     def note_sent(self, now: float) -> None:

@@ -88,7 +88,9 @@ class SessionFollower:
         chat = self._chat
         count = len(chat.outbox.messages)
         # After a turn that completed, they are sent by themselves.
-        if not chat.is_accessible or not count or event.result.stop_reason == "completed":
+        if event.result.stop_reason == "completed" or self._sender.sends_after(event):
+            return []
+        if not chat.is_accessible or not count:
             return []
         what = "1 message waits" if count == 1 else f"{count} messages wait"
         return [chat.noted(f"{what}. An empty line sends; /queue shows.")]

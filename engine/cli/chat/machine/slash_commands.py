@@ -22,14 +22,12 @@ class SlashCommand:
         summary: what it does.
         usage: its arguments.
         needs_idle: it can't run during a turn.
-        is_own: one that the user has defined; it becomes a prompt.
     """
 
     name: str
     summary: str
     usage: str = ""
     needs_idle: bool = False
-    is_own: bool = False
 
 
 COMMANDS: Final = (
@@ -107,7 +105,7 @@ def matching_commands(text: str, commands: Collection[SlashCommand]) -> list[Sla
     """Return the commands that a draft such as `/mo` may become."""
     if not text.startswith("/") or not _COMMAND.fullmatch(f"{text}x") or " " in text or "\n" in text:
         return []
-    return [command for command in commands if command.name.startswith(text[1:].lower())]
+    return [command for command in commands if command.name.lower().startswith(text[1:].lower())]
 
 
 def is_no_message(text: str) -> bool:

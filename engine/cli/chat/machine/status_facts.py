@@ -23,12 +23,14 @@ class StatusSetup:
         fields: those that the status line has.
         cost_limit: the most that a turn may cost; None: there is no limit.
         warn_cost: a prompt that costs more is only sent once it is confirmed.
+        sends_after_cancel: what waits is sent as soon as a turn is cancelled here.
     """
 
     default_profile: str = ""
     fields: tuple[str, ...] = ("state", "profile", "model", "context", "cost", "branch", "jobs")
     cost_limit: float | None = None
     warn_cost: float | None = None
+    sends_after_cancel: bool = False
 
 
 @attrs.define(eq=False)

@@ -1,0 +1,33 @@
+"""What the chat asks of the terminal, and that it is taken back (cli C6)."""
+
+import os
+import pty
+import termios
+
+import pytest
+
+from engine.cli.chat.display.terminal_mode import RawTerminal
+
+pytestmark = pytest.mark.os
+
+
+@pytest.mark.parametrize(
+    ("is_extended", "asked", "undone"), [(False, "", ""), (True, "\x1b[>1u\x1b[>4;1m", "\x1b[>4;0m\x1b[<u")]
+)
+def test_modes_are_set_and_taken_back(is_extended: bool, asked: str, undone: str) -> None:
+    ours, theirs = pty.openpty()
+    try:
+        before = termios.tcgetattr(theirs)
+        terminal = RawTerminal(theirs)
+        terminal.has_extended_keys = is_extended
+        terminal.arm()
+        assert not termios.tcgetattr(theirs)[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
+        assert os.read(ours, 1_000).decode() == f"\x1b[?2004h{asked}"
+        terminal.restore()
+        assert termios.tcgetattr(theirs) == before
+        assert os.read(ours, 1_000).decode() == f"{undone}\x1b[?2004l"
+        terminal.restore()
+        assert termios.tcgetattr(theirs) == before
+    finally:
+        os.close(ours)
+        os.close(theirs)
