@@ -39,7 +39,7 @@ from engine.control.protocol.session_methods import (
 )
 from engine.control.protocol.wire_converter import Params
 from engine.control.transport.message_transport import TransportClosed
-from engine.core.errors import ConfigError, ServerOffline, Unauthorized
+from engine.core.errors import ConfigError, EngineError, ServerOffline, Unauthorized
 from engine.core.exception_groups import public
 from engine.core.ids import SessionId
 from engine.core.version import __version__
@@ -187,7 +187,8 @@ class Client:
     def _final_failure(self, link: ServerLink) -> Exception | None:
         """Return why there is no use in connecting again."""
         if link.refused is not None:
-            return link.refused
+            # One that was let in before is let in later.
+            return None if self._hello is not None and _is_busy(link.refused) else link.refused
         end = self._end
         if end.code in _CREDENTIAL_CODES:
             return Unauthorized(f"{self._address} has refused this client: {end.reason or _FINAL[end.code]}")
@@ -280,7 +281,7 @@ class Client:
                 if not may_repeat:
                     raise ServerOffline(f"the connection was lost: it is not known whether {method} was done") from None
             except Refusal as refusal:
-                if refusal.kind not in _BUSY:
+                if not _is_busy(refusal):
                     raise
                 await trio.sleep(_retry_after(refusal))
 
@@ -339,6 +340,11 @@ class Client:
 
 # They belong to a connection; `RemoteSession.watch` and `Client` itself use them.
 _OF_CONNECTIONS: Final = frozenset({"subscribe", "unsubscribe", "watch", "rpc.cancel"})
+
+
+def _is_busy(error: EngineError) -> bool:
+    """Return whether the server has too much to do at the moment, and would take the same later."""
+    return isinstance(error, Refusal) and error.kind in _BUSY
 
 
 def _retry_after(refusal: Refusal) -> float:

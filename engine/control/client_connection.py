@@ -47,6 +47,8 @@ _MOST_UNREAD: Final = 16 << 20
 _REQUESTS_PER_SECOND: Final = 100
 # Of messages of any kind: above the limit for requests, these are refused; a flood is not answered at all.
 _MESSAGES_PER_SECOND: Final = 1000
+# With which code a refused hello ends one: a client comes back after the second.
+_REFUSED_HELLOS: Final = {"forbidden": BAD_TOKEN, "rate_limited": TOO_FAST}
 # Why the protocol's rules end a connection.
 _REASONS: Final = {1009: "the message is too large", BAD_HELLO: "the hello is not valid"}
 
@@ -296,7 +298,7 @@ class ClientConnection:
             role, result = self._service.log_in(self, hello)
         except Refusal as error:
             self._answer_soon(self._side.fail(call, error))
-            self.close_soon(BAD_TOKEN if error.kind == "forbidden" else BAD_HELLO, str(error))
+            self.close_soon(_REFUSED_HELLOS.get(error.kind, BAD_HELLO), str(error))
             return
         self._side.welcome(role)
         self._answer_soon(self._side.answer(call, result))

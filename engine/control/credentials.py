@@ -24,6 +24,7 @@ from engine.control.protocol.handshake import Role, may
 LINK_SECONDS: Final = 600.0
 SOCKET_SECONDS: Final = 30.0
 KEY_SECONDS: Final = 12 * 3600.0
+# Of each token: one with a lower role must not use up what others need.
 MOST_TICKETS: Final = 32
 _MOST_KEYS: Final = 1024
 _CHALLENGE_SECONDS: Final = 30
@@ -115,7 +116,7 @@ class ClientCredentials:
         return match or self._valid(self._keys, digest)
 
     def link_ticket(self, login: Login) -> str | None:
-        """Return a ticket for a printed link; None if too many are open."""
+        """Return a ticket for a printed link; None if too many of its token are open."""
         return self._new(self._links, login, LINK_SECONDS, MOST_TICKETS)
 
     def use_link_ticket(self, ticket: str) -> Login | None:
@@ -123,9 +124,10 @@ class ClientCredentials:
         return self._used(self._links, ticket)
 
     def new_key(self, login: Login, seconds: float = KEY_SECONDS) -> str:
-        """Return a key of a browser. Beyond the most that are kept, it replaces the oldest."""
-        if len(self._keys) >= _MOST_KEYS:
-            del self._keys[next(iter(self._keys))]
+        """Return a key of a browser. Beyond the most that are kept of a token, it replaces the oldest."""
+        own = _of_token(self._keys, login)
+        if len(own) >= _MOST_KEYS:
+            del self._keys[own[0]]
         key = self._new(self._keys, login, seconds, _MOST_KEYS)
         assert key is not None  # there is room
         return key
@@ -135,24 +137,19 @@ class ClientCredentials:
         return next(((digest, login) for digest, login in self._tokens.items() if login.name == name), None)
 
     def socket_ticket(self, login: Login) -> str | None:
-        """Return a ticket for one WebSocket; None if too many are open."""
+        """Return a ticket for one WebSocket; None if too many of its token are open."""
         return self._new(self._sockets, login, SOCKET_SECONDS, MOST_TICKETS)
 
     def use_socket_ticket(self, ticket: str) -> Login | None:
         """Return what a WebSocket's *ticket* gives, which is used up; None: it is not valid."""
         return self._used(self._sockets, ticket)
 
-    def revoke_keys(self) -> None:
-        """Forget all keys and tickets of browsers."""
-        for secrets in (self._keys, self._links, self._sockets):
-            secrets.clear()
-
     def _new(self, secrets: dict[str, _Expiring], login: Login, seconds: float, most: int) -> str | None:
         now = self._now()
         for digest, entry in list(secrets.items()):
             if entry.until <= now:
                 del secrets[digest]
-        if len(secrets) >= most:
+        if len(_of_token(secrets, login)) >= most:
             return None
         secret = new_secret(self._random)
         secrets[digest_of(secret)] = _Expiring(login, now + seconds)
@@ -170,6 +167,11 @@ class ClientCredentials:
         # By digest: the time of the lookup depends on the hash of the secret, of which nobody can choose the beginning.
         entry = secrets.get(digest)
         return entry.login if entry is not None and entry.until > self._now() else None
+
+
+def _of_token(secrets: Mapping[str, _Expiring], login: Login) -> list[str]:
+    """Return the digests of those that come from the token of *login*, the oldest first."""
+    return [digest for digest, entry in secrets.items() if entry.login.name == login.name]
 
 
 @attrs.frozen

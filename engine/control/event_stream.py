@@ -1,4 +1,4 @@
-"""`EventStream`: a subscription on its way to a client of HTTP, as server-sent events.
+"""`EventStream`: a subscription on its way to a client of HTTP, as server-sent events; and the answer that it is.
 
 The `id:` of each event is a position: a client that was cut off sends it as `Last-Event-ID`, here or as `after` over a WebSocket.
 """
@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final, final
+from typing import Final, Protocol, final
 
 import trio
 
 from engine.control.client_connection import HEARTBEAT
+from engine.control.connected_clients import EndableStream
+from engine.control.credentials import Login
 from engine.control.protocol.server_side import note_text
 from engine.control.protocol.session_methods import SessionHead
 from engine.control.protocol.watch_methods import SubscribeParams, TickNote
 from engine.control.protocol.wire_converter import read_params
+from engine.control.server import ControlServer
+from engine.control.service.audit_log import audit
+from engine.control.service.metrics import Metrics
 from engine.control.subscription import Subscription
-from engine.control.transport.http_connection import Fields, SendPiece
+from engine.control.transport.http_connection import Fields, SendPiece, Stream
+from engine.control.transport.message_transport import STALLED, TransportClosed
 from engine.control.transport.request_head import RequestHead
+from engine.core.errors import EngineError
 from engine.core.schema import Json
 
-CONTENT_TYPE: Final = "text/event-stream"
-FIELDS: Final[Fields] = (
+_CONTENT_TYPE: Final = "text/event-stream"
+_FIELDS: Final[Fields] = (
     ("cache-control", "no-store, no-transform"),
     ("x-accel-buffering", "no"),
     ("x-content-type-options", "nosniff"),
@@ -94,6 +101,51 @@ class EventStream:
         """Return a tick. Asked when it is its turn: an event that went out before it would make it wrong."""
         heads = {self._subscription.id: self._subscription.seq}
         return note_text("tick", TickNote(time=self._now(), heads=heads))
+
+
+class WritableStream(EndableStream, Protocol):
+    """Events that are sent until there are no more."""
+
+    async def write(self, send: SendPiece) -> None:
+        """Send them. A checkpoint. Raises what *send* does for a lost client, and `EngineError`."""
+        ...
+
+
+def stream_answer(
+    server: ControlServer, stream: WritableStream, login: Login, token: object, *, session: str = ""
+) -> Stream:
+    """Return the answer that sends *stream*, until its client goes, or the server or its token ends. Not a checkpoint.
+
+    *token* is that of *login* when the client was let in. Sending the head takes as long as the client lets it, and the token
+    may be revoked meanwhile.
+    """
+
+    async def write(send: SendPiece) -> None:
+        if server.draining.over.is_set() or server.credentials.token_named(login.name) != token:
+            return
+        audit("connect", client=login.name, token=login.name, session=session, role=login.role, transport="sse")
+        server.clients.streams[stream] = login
+        try:
+            await stream.write(_counting_stalls(send, server.metrics))
+        except EngineError as error:
+            # The answer has begun, so it can only end; the client comes back, and gets the error.
+            server.incident(error)
+        finally:
+            del server.clients.streams[stream]
+
+    return Stream(write=write, content_type=_CONTENT_TYPE, fields=_FIELDS)
+
+
+def _counting_stalls(send: SendPiece, metrics: Metrics) -> SendPiece:
+    async def send_counted(data: bytes) -> None:
+        try:
+            await send(data)
+        except trio.BrokenResourceError as error:
+            if isinstance(error.__cause__, TransportClosed) and error.__cause__.code == STALLED:
+                metrics.add("engine_control_stalls_total")
+            raise
+
+    return send_counted
 
 
 def stream_params(session_id: str, head: RequestHead) -> SubscribeParams:

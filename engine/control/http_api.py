@@ -19,7 +19,7 @@ from engine.control.event_stream import stream_params
 from engine.control.http_routes import RpcRoute, kind_of, route_of, seconds_to_wait, status_of
 from engine.control.page_files import is_page, page_response
 from engine.control.protocol.error_kinds import error_of
-from engine.control.protocol.handshake import WireLimits
+from engine.control.protocol.handshake import WireLimits, may
 from engine.control.protocol.json_schema import schema_text
 from engine.control.protocol.watch_methods import SubscribeParams
 from engine.control.protocol.wire_converter import BadParams
@@ -67,6 +67,8 @@ _REFUSALS: Final[Mapping[int, str]] = {
 }
 _REFUSAL_FIELDS: Final[Mapping[int, Fields]] = {
     401: (("www-authenticate", "Bearer"),),
+    405: (("allow", "GET, HEAD, POST"),),
+    426: (("upgrade", "websocket"),),
     429: (("retry-after", "1"),),
     503: (("retry-after", "5"),),
 }
@@ -140,8 +142,9 @@ class HttpApi:
         if head.path in _OPEN_PATHS or is_page(head):
             # Without a token nothing may fill the memory: what comes here is a ticket.
             return _OPEN_BYTES
-        self.login(head)
-        return self._api.limits.upload_bytes if head.path == UPLOADS else self._api.limits.message_bytes
+        login, limits = self.login(head), self._api.limits
+        # What a lower role sends is refused in any case: nothing large is read for that.
+        return limits.upload_bytes if head.path == UPLOADS and may(login.role, "full") else limits.message_bytes
 
     async def answer(self, request: HttpRequest) -> Answer:
         """Answer *request*. A checkpoint. Raises `BadRequest`."""
@@ -178,6 +181,7 @@ class HttpApi:
         seconds = seconds_to_wait(head)
         end = trio.current_time() + (seconds or 0)
         while seconds is not None:
+            login = self.login(head)  # the token may have been revoked meanwhile
             left = max(end - trio.current_time(), 0)
             params: Mapping[str, Json] = {
                 "session_id": route.params["session_id"],
@@ -302,16 +306,21 @@ class HttpApi:
         login, credentials = self.login(head), self._api.credentials
         ticket = credentials.link_ticket(login) if head.path == "/v1/link" else credentials.socket_ticket(login)
         if ticket is None:
-            raise BadRequest(429, "too many tickets are open")
+            raise BadRequest(429, "too many tickets of this token are open")
         return _json(200, {"ticket": ticket})
 
     def _socket(self, head: RequestHead) -> Answer:
         offered = [name.strip() for name in head.fields.get("sec-websocket-protocol", "").split(",") if name.strip()]
         subprotocol = SUBPROTOCOL if SUBPROTOCOL in offered else None
         login, refused = self._socket_login(head, offered)
+        credentials = self._api.credentials
+        token = None if login is None else credentials.token_named(login.name)
 
         async def run(websocket: WebSocket) -> None:
-            if refused is not None:
+            # To accept it takes as long as the client lets it, and the token may be revoked meanwhile.
+            if login is not None and credentials.token_named(login.name) != token:
+                await websocket.close(BAD_TOKEN, "the token was revoked")
+            elif refused is not None:
                 # A page can't read the status of a failed upgrade, but it can read a close code.
                 await websocket.close(*refused)
             else:

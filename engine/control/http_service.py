@@ -12,7 +12,7 @@ import trio
 
 from engine.control.control_methods import Caller, Documents, Methods
 from engine.control.credentials import BrowserProofs, ClientCredentials, Login, RateLimit
-from engine.control.event_stream import CONTENT_TYPE, FIELDS, EventStream
+from engine.control.event_stream import EventStream, stream_answer
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.handshake import WireLimits, may
 from engine.control.protocol.server_side import Call, ServerSide
@@ -20,9 +20,8 @@ from engine.control.protocol.watch_methods import SubscribeParams
 from engine.control.server import ControlServer
 from engine.control.service.metrics import Sample
 from engine.control.subscription import Subscription
-from engine.control.transport.http_connection import SendPiece, Stream
+from engine.control.transport.http_connection import Stream
 from engine.control.transport.message_transport import MessageTransport
-from engine.core.errors import EngineError
 
 # Of an answer: where an event that was elided is fetched, the largest upload in it has room as base64.
 _LARGEST_BODY: Final = 64 << 20
@@ -118,24 +117,11 @@ class HttpService:
 
     async def stream(self, params: SubscribeParams, login: Login) -> Stream:
         """Return a session's events as an answer. A checkpoint. Raises errors of the engine."""
-        server = self._server
+        server, token = self._server, self.credentials.token_named(login.name)
         followed = await self._methods.follow(params, Caller(login.name, login))
         subscription = Subscription("s1", params, followed, share=server.share)
         stream = EventStream(subscription, server.with_clients(followed.result.head), now=server.now)
-
-        async def write(send: SendPiece) -> None:
-            if server.draining.over.is_set():
-                return
-            server.clients.streams[stream] = login
-            try:
-                await stream.write(send)
-            except EngineError as error:
-                # The answer has begun, so it can only end; the client comes back, and gets the error.
-                self.incident(error)
-            finally:
-                del server.clients.streams[stream]
-
-        return Stream(write=write, content_type=CONTENT_TYPE, fields=FIELDS)
+        return stream_answer(server, stream, login, token, session=params.session_id)
 
     async def metrics_text(self) -> str:
         """Return all metrics, as Prometheus has them. A checkpoint."""

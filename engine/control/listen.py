@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import ssl
@@ -41,17 +42,16 @@ from engine.control.service.server_discovery import (
 )
 from engine.control.service.tls_files import TlsFiles
 from engine.control.token_watch import TokenWatch
-from engine.control.transport.access import AllowedAddresses
+from engine.control.transport.access import WILDCARDS, AllowedAddresses
 from engine.control.transport.http_connection import Handler
 from engine.core.errors import ConfigError
 from engine.core.version import __version__
 from engine.session.engine import Engine, engine_runtime
 
 MOST_CONNECTIONS: Final = 10_240
-# At all addresses: programs of this machine reach it here.
-_WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound to them here
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _IDLE_LOOKS: Final = 4
+_log = logging.getLogger("engine.control")
 HttpAdapter: TypeAlias = Callable[[Engine, ControlServer, HttpApi], Handler]
 
 
@@ -142,6 +142,13 @@ class ServeOptions:
     def check(self) -> None:
         """Raise `ConfigError` if others could read the traffic, and that was not asked for."""
         self.check_host(self.host)
+        if self.public_url is not None:
+            try:
+                AllowedAddresses.on_port().and_url(self.public_url)
+            except ValueError:
+                raise ConfigError(
+                    f"the public URL is an address such as https://engine.example.com/base, not {self.public_url!r}"
+                ) from None
         if self.takes_over and (self.folder is None or self.sockets):
             raise ConfigError("a server takes over the sockets of the one in its folder, or gets them, but not both")
 
@@ -213,7 +220,8 @@ class _Serving:
         path = None if folder is None else folder / SOCKET_NAME
         preferred = 0 if folder is None else await trio.to_thread.run_sync(last_port, folder)
         await self._sockets.complete(options.host, options.port, path, preferred=preferred)
-        options.check_host(self._sockets.address[0])
+        for host, _ in self._sockets.addresses:
+            options.check_host(host)
 
     async def _claim(self, folder: Path) -> None:
         try:
@@ -246,10 +254,10 @@ class _Serving:
         await tokens.load()
         scheme = "http" if options.tls is None else "https"
         http = HttpService(server, self._methods, self._meter.samples)
-        allowed = self._allowed(scheme, host, port)
+        allowed = self._allowed(scheme)
         answers = partial(self._answers, http)
         acceptor = Acceptor(server, answers, allowed, most=options.connections, tls=options.tls)
-        shown = options.host if options.host in _LOOPBACK else _WILDCARDS.get(host, host)
+        shown = options.host if options.host in _LOOPBACK else WILDCARDS.get(host, host)
         self._url = f"{scheme}://{f'[{shown}]' if ':' in shown else shown}:{port}"
         if self._folder is not None:
             await self._publish(self._folder, stack)
@@ -262,6 +270,7 @@ class _Serving:
                 nursery.start_soon(task)
             nursery.start_soon(acceptor.run, self._sockets, nursery)
             path = Path(self._sockets.control_path) if self._sockets.control else None
+            self._warn_of_plain_addresses()
             task_status.started(ServedAt(self._url, path, server, lambda: tokens.token))
             try:
                 await server.draining.ended.wait()
@@ -274,9 +283,20 @@ class _Serving:
         api, adapter = HttpApi(http, peer), self._options.adapter
         return api if adapter is None else adapter(self._engine, self._server, api)
 
-    def _allowed(self, scheme: str, host: str, port: int) -> AllowedAddresses:
+    def _warn_of_plain_addresses(self) -> None:
+        for host, port in self._sockets.addresses:
+            if self._options.tls is None and host not in _LOOPBACK:
+                _log.warning(
+                    "warning: other machines can reach %s, port %d, without encryption: "
+                    "anybody who sees the traffic can use the token",
+                    host,
+                    port,
+                )
+
+    def _allowed(self, scheme: str) -> AllowedAddresses:
         options = self._options
-        allowed = AllowedAddresses.on_port(port, scheme=scheme, names=(host, options.host, *options.names))
+        hosts, ports = zip(*self._sockets.addresses, strict=True)
+        allowed = AllowedAddresses.on_port(*ports, scheme=scheme, names=(*hosts, options.host, *options.names))
         if options.public_url is not None:
             allowed = allowed.and_url(options.public_url)
         if options.adapter is not None:

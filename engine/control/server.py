@@ -221,6 +221,8 @@ class ControlServer:
         if hello.ticket is not None:
             login = self.credentials.use_socket_ticket(hello.ticket)
         if login is None:
+            if self.failed_logins.is_over(connection.peer):
+                raise Refusal("rate_limited", "too many failed logins: wait a second", retry_after=1.0)
             self.failed_logins.add(connection.peer)
             has_ticket = hello.ticket is not None
             raise Refusal("forbidden", "the ticket is not valid" if has_ticket else "a token or a ticket is needed")

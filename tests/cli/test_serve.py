@@ -103,6 +103,7 @@ def test_printed_addresses_can_be_opened(engine: Start, runtime: str, arguments:
     assert re.search(rf"engine serves at {address} and", command.output)
     assert re.search(rf"minutes: {address}/#k=\S+\n", command.output)
     assert re.search(rf'\)" {address}/v1/sessions\n', command.output)
+    assert ("warning: other machines can reach 0.0.0.0, port " in command.output) == ("--listen" in arguments)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +115,7 @@ def test_printed_addresses_can_be_opened(engine: Start, runtime: str, arguments:
             "engine serve: the server can't listen at nowhere.invalid",
         ),
         (["--port", "65536"], "argument --port"),
+        (["--public-url", "engine.example.com"], "engine serve: the public URL is an address such as https://"),
     ],
 )
 def test_useless_addresses_are_refused(engine: Start, runtime: str, arguments: list[str], error: str) -> None:

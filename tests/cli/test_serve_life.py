@@ -21,8 +21,9 @@ import pytest
 from engine.cli import main
 from engine.control.service.server_discovery import find_server, read_record
 from tests.cli.conftest import Start
-from tests.cli.processes import await_sleepers, sleepers, token
+from tests.cli.processes import Command, await_sleepers, sleepers, token
 from tests.support.line_client import HELLO, LineClient, new_key
+from tests.support.network import OPENSSL, make_certificates
 from tests.support.processes import python_process
 
 pytestmark = [pytest.mark.os, pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
@@ -50,6 +51,16 @@ def status_of(client: LineClient, session_id: str) -> str:
     return status
 
 
+def metric(command: Command, runtime: str, name: str) -> float:
+    url = re.search(r"serves at (http://\S+)", command.output)
+    assert url is not None
+    headers = {"Authorization": f"Bearer {(folder_of(runtime) / 'token').read_text().strip()}"}
+    (value,) = re.findall(
+        rf"^{name} (\S+)$", httpx.get(f"{url[1]}/metrics", headers=headers, timeout=60).text, re.MULTILINE
+    )
+    return float(value)
+
+
 # ---- how it ends ------------------------------------------------------------------------------------------------------
 
 
@@ -61,6 +72,7 @@ def test_drain_ends_what_runs(engine: Start, runtime: str, tmp_path: Path) -> No
         streaming = client.start_turn(tmp_path, "slow", until="text_delta")
         in_tool = client.start_turn(tmp_path, f"bash sleep {sleep}", until="call_started")
         await_sleepers(sleep, 1)
+        assert metric(command, runtime, "engine_processes") >= 1
         waiting = client.start_turn(tmp_path, "ask", until="question_asked")
         command.send(signal.SIGTERM)
         refused = None
@@ -97,11 +109,17 @@ def test_drain_ends_what_runs(engine: Start, runtime: str, tmp_path: Path) -> No
             time.sleep(0.02)  # it is asked again once the turn goes on
 
 
+@pytest.mark.skipif(OPENSSL is None, reason="certificates are made by the program openssl")
 def test_drain_waits_for_a_turn_that_ends(engine: Start, runtime: str, tmp_path: Path) -> None:
-    command = engine("serve", "--yes", "--drain", "300", XDG_RUNTIME_DIR=runtime)
+    make_certificates(tmp_path)
+    tls = ("--tls-cert", str(tmp_path / "cert.pem"), "--tls-key", str(tmp_path / "key.pem"))
+    command = engine("serve", "--yes", "--drain", "300", *tls, XDG_RUNTIME_DIR=runtime)
     command.read_until(READY)
     with connect(runtime) as client:
         client.start_turn(tmp_path, "bash until [ -e go ]; do sleep 0.05; done", until="call_started")
+        (tmp_path / "key.pem").write_text("nonsense")
+        command.send(signal.SIGHUP)
+        command.read_until("The old certificate stays in use")
         command.send(signal.SIGTERM)
         command.read_until("a turn has 300 s to end")
         (tmp_path / "go").touch()

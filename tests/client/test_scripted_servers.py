@@ -201,6 +201,15 @@ async def test_server_of_other_versions_is_final(autojump_clock: MockClock) -> N
         assert refused.value.facts["min"] == 7
 
 
+async def test_full_server_is_tried_again(autojump_clock: MockClock) -> None:
+    async with connected() as (client, connection, server):
+        connection.close(1006)
+        full = await server.connections.receive()
+        full.fail(await full.take("hello"), -32010, "rate_limited", retry_after=5.0)
+        await (await server.connections.receive()).welcome()
+        await client.wait_online()
+
+
 async def test_server_without_an_answer_to_hello_is_given_up(autojump_clock: MockClock) -> None:
     with pytest.raises(ServerOffline, match="did not answer"):
         async with connect_to(ScriptedControl.make()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -245,3 +246,26 @@ async def test_other_machines_need_tls(tmp_path: Path, host: str) -> None:
     async with served(tmp_path) as server:
         with pytest.raises(ConfigError, match="certificate"):
             await serve(server.engine, ServeOptions(host=host))
+
+
+async def test_each_adopted_socket_needs_tls(tmp_path: Path) -> None:
+    made = [socket.create_server((host, 0)) for host in ("127.0.0.1", "127.0.0.2")]
+    async with served(tmp_path) as server:
+        with pytest.raises(ConfigError, match=r"can reach 127\.0\.0\.2"):
+            await serve(server.engine, ServeOptions(sockets=[("http", each.detach()) for each in made]))
+
+
+async def test_each_adopted_socket_is_known(tmp_path: Path) -> None:
+    made = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    ports = [each.getsockname()[1] for each in made]
+    options = ServeOptions(sockets=[("http", each.detach()) for each in made])
+    async with served(tmp_path, options=options), httpx.AsyncClient() as http:
+        for port in ports:
+            assert (await http.get(f"http://127.0.0.1:{port}/healthz")).status_code == 200
+
+
+@pytest.mark.parametrize("url", ["", "engine.example.com", "https:///engine"])
+async def test_useless_public_url_is_refused(tmp_path: Path, url: str) -> None:
+    async with served(tmp_path) as server:
+        with pytest.raises(ConfigError, match="the public URL"):
+            await serve(server.engine, ServeOptions(public_url=url))

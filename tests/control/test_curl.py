@@ -173,6 +173,41 @@ async def test_numbers_in_addresses_are_read(tmp_path: Path) -> None:
             assert answer.status_code == status, (query, answer.text)
 
 
+async def test_addresses_answer_as_their_methods_do(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, http_of(server) as http, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        turn_id = (await client.result("prompt", session_id=session_id, text="Hi", key="p1"))["turn_id"]
+        await client.result("wait", session_id=session_id, turn_id=turn_id)
+        own: dict[str, Any] = {"session_id": session_id}
+        addresses: list[tuple[str, str, dict[str, Any]]] = [
+            ("/v1/status", "server.status", {}),
+            ("/v1/models", "model.list", {}),
+            ("/v1/agents", "agent.list", {}),
+            ("/v1/tools", "tool.list", {}),
+            ("/v1/clients", "clients", {}),
+            ("/v1/usage?by=model", "session.usage", {"by": "model"}),
+            ("/v1/search?words=Hi", "session.search", {"words": "Hi"}),
+            ("/v1/sessions?limit=5", "session.list", {"limit": 5}),
+            (f"/v1/sessions/{session_id}", "session.get", own),
+            (f"/v1/sessions/{session_id}/messages?limit=1", "messages", {**own, "limit": 1}),
+            (f"/v1/sessions/{session_id}/events?after=2", "events", {**own, "after": 2}),
+            (f"/v1/sessions/{session_id}/snapshot?tail=1", "snapshot", {**own, "tail": 1}),
+            (f"/v1/sessions/{session_id}/asked", "asked", own),
+            (f"/v1/sessions/{session_id}/diff", "diff", own),
+            (f"/v1/sessions/{session_id}/context", "context", own),
+            (f"/v1/sessions/{session_id}/turns/{turn_id}", "wait", {**own, "turn_id": turn_id, "timeout": 0}),
+        ]
+        for path, method, params in addresses:
+            shown, answered = await http.get(path), await client.call(method, **params)
+            if "result" in answered:
+                assert (shown.status_code, shown.json()) == (200, answered["result"]), path
+            else:
+                assert shown.json()["kind"] == answered["error"]["data"]["kind"], path
+        plain = await http.get("/v1/socket")
+        assert (plain.status_code, plain.headers["upgrade"]) == (426, "websocket")
+
+
 async def test_unchanged_answers_are_not_sent_again(tmp_path: Path) -> None:
     async with served(tmp_path) as server, http_of(server) as http, server.unix() as client:
         await client.hello()
@@ -283,3 +318,14 @@ async def test_proxy_may_keep_its_path(tmp_path: Path) -> None:
         for path in ("/engine/v1/status", "/v1/status"):
             assert (await http.get(path, headers=host)).status_code == 200
         assert (await http.get("/enginev1/status", headers=host)).status_code == 404
+        # What a proxy adds is not believed: anybody can add it.
+        forwarded = {
+            "forwarded": "host=proxy.example",
+            "x-forwarded-host": "proxy.example",
+            "x-forwarded-proto": "https",
+        }
+        for headers, status in (
+            ({**forwarded, "host": "evil.example"}, 421),
+            ({**host, "x-forwarded-host": "evil"}, 200),
+        ):
+            assert (await http.get("/v1/status", headers=headers)).status_code == status

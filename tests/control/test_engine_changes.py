@@ -327,7 +327,7 @@ def piece(data: bytes, size: int, upload: str | None = None) -> tu.UploadParams:
     return tu.UploadParams(size=size, data=base64.b64encode(data).decode(), upload=upload)
 
 
-async def test_pieces_of_an_upload_become_one_file() -> None:
+async def test_pieces_of_an_upload_become_one_file(autojump_clock: MockClock) -> None:
     sent = uploads()
     name = sent.receive(piece(b"one ", 7), "c1", 100).upload
     with pytest.raises(Refusal, match="no such upload"):
@@ -340,6 +340,11 @@ async def test_pieces_of_an_upload_become_one_file() -> None:
     assert sent.data(name) == b"one two"
     with pytest.raises(Refusal, match="no such upload"):
         sent.receive(piece(b"more", 7, name), "c1", 100)
+    await trio.sleep(3599)
+    assert sent.data(name) == b"one two"
+    await trio.sleep(1)
+    with pytest.raises(Refusal, match="no such upload"):
+        sent.data(name)
 
 
 async def test_refused_and_unfinished_uploads_leave_nothing(autojump_clock: MockClock) -> None:

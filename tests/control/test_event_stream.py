@@ -71,6 +71,15 @@ async def streamed(server: Server, session_id: str, *, after: str = "", **reader
     async with raw_stream(server.port) as stream:
         target = f"/v1/sessions/{session_id}/stream?at=start"
         await stream.send_all(request(target, server.port, token=server.at.token, fields=fields))
+        begin = b""
+        while b"\nretry: 1000\n\n" not in begin:
+            begin += await stream.receive_some(1)
+        for field in (
+            b"content-type: text/event-stream",
+            b"cache-control: no-store, no-transform",
+            b"x-accel-buffering: no",
+        ):
+            assert field in begin.lower()
         yield StreamReader(stream, **reader)
 
 

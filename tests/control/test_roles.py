@@ -80,7 +80,12 @@ async def test_lower_roles_change_nothing(tmp_path: Path, role: Role) -> None:
                 assert (posted.status_code == 403) == (results[name] == "forbidden"), (path, posted.text)
             binary = {"content-type": "application/octet-stream"}
             assert (await http.post("/v1/uploads", content=b"x", headers=binary)).status_code == 403
+            assert (await http.post("/v1/uploads", content=bytes(2 << 20), headers=binary)).status_code == 413
             ticket = (await http.post("/v1/ticket", json={})).json()["ticket"]
+            link = (await http.post("/v1/link", json={})).json()["ticket"]
+            key = (await http.post("/v1/login", json={"ticket": link})).json()["key"]
+            with_key = await http.get("/v1/status", headers={"authorization": f"Bearer {key}"})
+            assert with_key.json()["role"] == role
         async with server.websocket(protocols=["engine.v1", f"engine.ticket.{ticket}"]) as (client, _):
             assert (await client.hello("phone", role="full"))["role"] == role
         for name, method in METHODS.items():

@@ -12,6 +12,8 @@ from trio.testing import MockClock
 from trio_websocket import ConnectionClosed
 
 from engine.session.engine_options import PermissionOptions
+from engine.store.memory import MemoryStore
+from engine.store.store_protocols import StoreHealth
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.support.served_engine import Client, served
 
@@ -158,6 +160,49 @@ async def test_who_attends_is_announced(tmp_path: Path, clock: MockClock) -> Non
         await bob.result("permission.reply", session_id=session_id, request_id=request_id, answer="reject")
         settled = await ada.call("attend", request_id=request_id)
         assert settled["error"]["data"]["kind"] == "already_settled"
+
+
+@pytest.fixture
+def frozen() -> MockClock:
+    """A time that stands still."""
+    return MockClock()
+
+
+async def test_c5_client_that_reconnects_does_not_flicker(tmp_path: Path, frozen: MockClock) -> None:
+    async with served(tmp_path) as server, server.unix() as ada:
+        await ada.hello("ada")
+        await ada.result("subscribe", session_id=await ada.new_session(tmp_path))
+        for _ in range(2):
+            async with server.unix() as bob:
+                await bob.hello("bob")
+                for _ in range(2):
+                    frozen.jump(2)
+                    await trio.testing.wait_all_tasks_blocked(0.01)
+            while len((await ada.result("clients"))["clients"]) > 1:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+        notes = [note["params"]["clients"] for note in ada.notes if note["method"] == "clients"]
+        names = [[row["name"] for row in shown] for shown in notes]
+        # Bob once, though he has gone and come back in an instant.
+        assert (names.pop(), names in ([], [["ada"]])) == (["ada", "bob"], True)
+        ada.notes.clear()
+        frozen.jump(2)
+        (row,) = (await ada.note_of("clients"))["clients"]
+        assert (row["name"], set(row)) == ("ada", {"client_id", "name", "role", "since", "attending"})
+
+
+async def test_store_that_fails_is_not_ready(tmp_path: Path) -> None:
+    async with (
+        served(tmp_path, store=FullStore()) as server,
+        httpx.AsyncClient(base_url=server.at.url) as http,
+    ):
+        assert ((await http.get("/readyz")).status_code, (await http.get("/healthz")).status_code) == (503, 200)
+
+
+class FullStore(MemoryStore):
+    """A store whose last attempt to write has failed."""
+
+    def health(self) -> StoreHealth:
+        return StoreHealth(commits=0, seconds=0, failure=OSError("no space left"))
 
 
 async def test_drain_refuses_prompts_then_ends(tmp_path: Path, clock: MockClock) -> None:

@@ -246,6 +246,8 @@ async def test_wait_for_a_retry_is_skipped(tmp_path: Path) -> None:
         await client.events_until("retry_scheduled")
         assert await client.result("skip_wait", session_id=session_id, turn_id=turn_id) == {"sent": True}
         assert (await client.events_until("turn_ended"))[-1]["result"]["stop_reason"] == "completed"
+        async with http_of(server) as http:
+            assert "\nengine_provider_retries_total 1\n" in (await http.get("/metrics")).text
 
 
 async def test_compaction_outlives_its_client(tmp_path: Path) -> None:

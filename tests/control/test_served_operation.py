@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import platform
+import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,12 +17,17 @@ import trio
 from trio.testing import MockClock
 from trio_websocket import ConnectionClosed
 
+import engine
 from engine.control.listen import ServeOptions
 from engine.control.service.audit_log import LOGGER, write_audit
 from engine.control.token_file import add_token
+from engine.core.llm_types import ModelInfo
+from engine.core.messages import Usage
+from engine.core.version import __version__
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, Pause, call, done, text
-from tests.support.served_engine import Client, Server, served
+from engine.testing.scripted_provider import ScriptedProvider
+from tests.support.served_engine import HELLO, Client, NoArguments, Server, served
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
 UPGRADE = {
@@ -57,7 +64,10 @@ async def until_closed(client: Client) -> tuple[int, str]:
 
 
 async def test_metrics_count_what_happened(tmp_path: Path) -> None:
-    async with served(tmp_path, *ASKS, permissions=PermissionOptions()) as server, server.unix() as client:
+    usage = Usage(input=7, output=5, cache_read=3, cache_write=2)
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls", usage=usage)]]
+    model = ScriptedProvider(script, info=ModelInfo(name="scripted/model", price_input=2.0, price_output=1.0))
+    async with served(tmp_path, model=model, permissions=PermissionOptions()) as server, server.unix() as client:
         await client.hello()
         session_id = await client.new_session(tmp_path)
         await client.result("subscribe", session_id=session_id, at="start")
@@ -95,6 +105,14 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
             'engine_control_request_seconds_count{method="prompt"}': 1,
             'engine_control_refused_total{reason="token"}': 1,
             'engine_control_refused_total{reason="host"}': 1,
+            f'engine_build_info{{version="{__version__}",python="{platform.python_version()}"}}': 1,
+            "engine_provider_retries_total": 0,
+            "engine_control_stalls_total": 0,
+            "process_max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+            **{
+                f'engine_tokens_total{{kind="{kind}",model="scripted/model"}}': getattr(usage, kind)
+                for kind in ("input", "output", "cache_read", "cache_write")
+            },
         }.items():
             assert values[name] == value, name
         for name in (
@@ -104,11 +122,42 @@ async def test_metrics_count_what_happened(tmp_path: Path) -> None:
             'engine_control_bytes_total{direction="out"}',
             "engine_control_lag_seconds_count",
             "engine_store_flush_seconds_count",
-            "process_resident_memory_bytes",
+            'engine_cost_total{model="scripted/model"}',
+            *(f"process_{name}" for name in ("cpu_seconds_total", "open_fds", "start_time_seconds")),
+            *(f"process_{name}_memory_bytes" for name in ("resident", "virtual")),
         ):
             assert values[name] > 0, name
         for word in (session_id, turn["turn_id"], str(tmp_path), "secret", server.at.token):
             assert word not in shown
+
+
+async def test_overstaying_tasks_are_counted_while_they_run(tmp_path: Path, clock: MockClock) -> None:
+    entered, released = trio.Event(), trio.Event()
+
+    @engine.tool
+    async def stubborn(arguments: NoArguments, context: engine.ToolContext) -> str:
+        """Wait, whatever happens."""
+        del arguments, context
+        with trio.CancelScope(shield=True):
+            entered.set()
+            await released.wait()
+        return "late"
+
+    script: list[Answer] = [[*call("stubborn", id="c1"), *done("calls")]]
+    async with served(tmp_path, *script, tools=[stubborn]) as server, server.unix() as client:
+        await client.hello()
+        session_id = await client.new_session(tmp_path)
+        await client.result("subscribe", session_id=session_id)
+        turn = await client.result("prompt", session_id=session_id, text="Go", key="p1")
+        await entered.wait()
+        await client.result("cancel", session_id=session_id, turn_id=turn["turn_id"])
+        while not (await server.engine.open_session(session_id)).state.last_result:
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            clock.jump(1)
+        assert (await metrics_of(server))[1]["engine_tasks_overstaying"] == 1
+        released.set()
+        while (await metrics_of(server))[1]["engine_tasks_overstaying"]:
+            await trio.sleep(0.01)
 
 
 async def test_resync_is_counted_with_its_reason(tmp_path: Path) -> None:
@@ -121,6 +170,7 @@ async def test_resync_is_counted_with_its_reason(tmp_path: Path) -> None:
 
 
 async def test_connections_have_a_limit(tmp_path: Path) -> None:
+    assert (ServeOptions().connections, ServeOptions().token_connections) == (10_240, 256)
     options = ServeOptions(folder=tmp_path / "run", connections=1)
     async with served(tmp_path, options=options) as server, httpx.AsyncClient(base_url=server.at.url) as http:
         async with server.unix() as client:
@@ -142,6 +192,12 @@ async def test_connections_of_a_token_have_a_limit(tmp_path: Path) -> None:
         async with server.unix() as other:
             answer = await other.call("hello", protocol={"min": 1, "max": 1}, client={"name": "x"})
             assert answer["error"]["data"]["kind"] == "rate_limited"
+        # Who brings a ticket with the hello reads the code: come back.
+        async with server.websocket() as (other, _):
+            async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
+                ticket = (await http.post("/v1/ticket", json={})).json()["ticket"]
+            assert "error" in await other.call("hello", **HELLO, ticket=ticket)
+            assert (await until_closed(other))[0] == 4429
         async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
             assert (await http.get("/v1/status")).status_code == 200  # a request is no connection
             upgrade = await http.get("/v1/socket", headers=UPGRADE)

@@ -15,9 +15,19 @@ import trio
 from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
+import engine
+from engine.control.credentials import ClientCredentials, Login, digest_of
+from engine.control.engine_methods import EngineMethods
+from engine.control.http_api import HttpApi
+from engine.control.http_service import HttpService
+from engine.control.server import ControlServer
+from engine.control.service.engine_meter import EngineMeter
 from engine.control.token_file import add_token, revoke_token
+from engine.control.transport.access import AllowedAddresses
+from engine.control.transport.http_connection import HttpConnection
 from engine.testing.script import Answer, Pause, done, text
-from tests.support.raw_http import exchange, raw_stream, request
+from engine.testing.scripted_provider import ScriptedProvider
+from tests.support.raw_http import UPGRADE, exchange, raw_stream, read_answer, request
 from tests.support.served_engine import HELLO, Server, served
 
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -104,6 +114,10 @@ async def test_failed_logins_are_limited(tmp_path: Path, frozen: MockClock) -> N
             async with server.websocket() as (client, connection):
                 assert "error" in await client.call("hello", **HELLO, ticket="wrong")
         assert (await http.get("/v1/status", headers=wrong)).status_code == 429
+        async with server.websocket() as (client, connection):
+            refused_hello = await client.call("hello", **HELLO, ticket="wrong")
+            assert refused_hello["error"]["data"]["kind"] == "rate_limited"
+            assert await close_code(connection) == 4429
         frozen.jump(1)
 
 
@@ -170,7 +184,10 @@ async def test_tickets_work_once_and_for_a_while(tmp_path: Path, clock: MockCloc
 SLOW: list[Answer] = [[*text("Well"), Pause(1_000), *done()]]
 
 
-async def test_revoked_token_ends_its_connections(tmp_path: Path, clock: MockClock) -> None:
+async def test_revoked_token_ends_its_connections(
+    tmp_path: Path, clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "engine.control.audit")
     folder = tmp_path / "run"
     tokens = {name: add_token(folder, name, "full") for name in ("phone", "laptop")}
     async with served(tmp_path, *SLOW) as server, server.websocket(token=tokens["laptop"]) as (other, _):
@@ -180,8 +197,9 @@ async def test_revoked_token_ends_its_connections(tmp_path: Path, clock: MockClo
             session_id = await client.new_session(tmp_path)
             await client.result("prompt", session_id=session_id, text="Go", key="p1")
             await stream.send_all(request(f"/v1/sessions/{session_id}/stream", server.port, token=tokens["phone"]))
-            received = await stream.receive_some()
-            assert b"200 OK" in received
+            received = b""
+            while b"event: head" not in received:
+                received += await stream.receive_some()
             await trio.to_thread.run_sync(revoke_token, folder, "phone")
             clock.jump(1)
             assert await close_code(connection) == 4403
@@ -190,8 +208,79 @@ async def test_revoked_token_ends_its_connections(tmp_path: Path, clock: MockClo
         refused = httpx.Headers({"authorization": f"Bearer {tokens['phone']}"})
         async with http_of(server) as http:
             assert (await http.get("/v1/sessions", headers=refused)).status_code == 401
+        audited = [json.loads(each.message) for each in caplog.records if each.name == "engine.control.audit"]
+        facts = [(each["action"], each["token"], each.get("transport"), each["session"]) for each in audited]
+        assert facts[:4] == [
+            ("connect", "laptop", "websocket", ""),
+            ("connect", "phone", "websocket", ""),
+            ("connect", "phone", "sse", session_id),
+            ("revoke", "phone", None, ""),
+        ]
         # Neither the turn nor anybody else is concerned.
         assert (await other.result("session.get", session_id=session_id))["head"]["turn"] is not None
+
+
+async def test_wait_ends_with_its_token(tmp_path: Path, clock: MockClock) -> None:
+    token = add_token(tmp_path / "run", "phone", "full")
+    answers: list[int] = []
+    async with (
+        served(tmp_path, *SLOW, seconds=3600) as server,
+        server.unix() as owner,
+        raw_stream(server.port) as stream,
+    ):
+        await owner.hello()
+        session_id = await owner.new_session(tmp_path)
+        body, fields = json.dumps({"text": "Go", "key": "p1"}), "Prefer: wait=600\r\n"
+        target = f"/v1/sessions/{session_id}/prompt"
+        await stream.send_all(request(target, server.port, method="POST", body=body, token=token, fields=fields))
+        while (await owner.result("session.get", session_id=session_id))["head"]["turn"] is None:
+            await trio.sleep(0.01)
+        await trio.to_thread.run_sync(revoke_token, tmp_path / "run", "phone")
+
+        async def read() -> None:
+            answers.append((await read_answer(stream)).status)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            while not answers:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+                clock.jump(10)
+    assert answers == [401]
+
+
+@pytest.mark.parametrize("path", ["/v1/socket", "/v1/sessions/{}/stream"])
+async def test_token_revoked_while_its_client_is_let_in(tmp_path: Path, path: str) -> None:
+    """A client that reads nothing holds up the answer for half a minute, and has less than that of a revoked token."""
+    is_sending, reads = trio.Event(), trio.Event()
+
+    async def wait_for_reader() -> None:
+        is_sending.set()
+        await reads.wait()
+
+    sent = trio.testing.MemorySendStream(send_all_hook=wait_for_reader)
+    received = trio.testing.MemoryReceiveStream()
+    fields, end = (UPGRADE, (4401).to_bytes(2)) if path == "/v1/socket" else ("", b"0\r\n\r\n")
+    async with engine.open_engine(model=ScriptedProvider([]), store=tmp_path / "sessions.db") as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        credentials = ClientCredentials(now=trio.current_time, random=os.urandom)
+        credentials.set_tokens({digest_of("phone"): Login("phone", "full")})
+        methods = EngineMethods(eng)
+        server = ControlServer(methods, credentials)
+        api = HttpApi(HttpService(server, methods, EngineMeter(eng, server.metrics).samples), "")
+        received.put_data(request(path.format(session.id), 80, host="localhost", token="phone", fields=fields))
+        async with trio.open_nursery() as nursery:
+            stream = trio.StapledStream(sent, received)
+            nursery.start_soon(HttpConnection(stream, AllowedAddresses.on_port(80), api).serve)
+            await is_sending.wait()
+            # Another token of the same name has taken its place.
+            server.revoke(credentials.set_tokens({digest_of("other"): Login("phone", "full")}))
+            reads.set()
+            answer = b""
+            while end not in answer:
+                answer += await sent.get_data()
+            received.put_eof()
+    assert b"HTTP/1.1 " in answer
+    assert b"event:" not in answer
 
 
 @pytest.mark.os

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import trio
 from trio.testing import MockClock
@@ -346,5 +348,8 @@ async def test_stopped_client_returns_complete(tmp_path: Path, clock: MockClock)
         await again.result("subscribe", session_id=session_id, after=position)
         received += await again.events_until("turn_ended")
         assert text_of(received) == whole
+        async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
+            (merged,) = re.findall(r"\nengine_control_merged_total (\d+)\n", (await http.get("/metrics")).text)
+            assert int(merged) > 0
         seqs = [event["seq"] for event in received if event.get("seq")]
         assert seqs == list(range(1, len(seqs) + 1))

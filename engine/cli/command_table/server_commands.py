@@ -64,12 +64,13 @@ _ADDRESS: Final = FlagGroup(
             names=("--insecure-plain",),
             help="listen at an address of the network without encryption",
             detail="Anybody who sees the traffic can use the token.",
-            example="--listen 0.0.0.0 --insecure-plain",
+            example="--listen 192.168.1.5 --insecure-plain",
         ),
         Flag(
             names=("--public-url",),
             value="URL",
             help="name the address at which a proxy passes requests on",
+            detail="Or another name of this machine: requests for names that it does not know are refused.",
             example="--public-url https://engine.example.com",
         ),
         Flag(

@@ -20,7 +20,7 @@ import trio
 from engine.control.control_methods import Caller
 from engine.control.credentials import Login
 from engine.control.engine_reads import EngineReads, SessionRecord
-from engine.control.event_stream import CONTENT_TYPE, FIELDS
+from engine.control.event_stream import stream_answer
 from engine.control.http_api import HttpApi
 from engine.control.http_routes import status_of
 from engine.control.opencode.documents import Document, error_document, milliseconds, session_document
@@ -35,7 +35,7 @@ from engine.control.protocol.handshake import may
 from engine.control.protocol.method_table import METHODS
 from engine.control.protocol.wire_converter import BadParams, read_params
 from engine.control.server import ControlServer
-from engine.control.transport.http_connection import Answer, HttpRequest, Response, SendPiece, Stream
+from engine.control.transport.http_connection import Answer, HttpRequest, Response
 from engine.control.transport.request_head import BadRequest, RequestHead
 from engine.core.errors import EngineError, RequestNotFound, SessionBusy, TurnOver
 from engine.core.ids import SessionId
@@ -163,25 +163,12 @@ class OpencodeApi:
         return _json({"healthy": True, "version": __version__})
 
     async def _events(self, call: _Call) -> Answer:
+        login, token = call.login, self._server.credentials.token_named(call.login.name)
         await trio.lowlevel.checkpoint()
-        clients, login = self._server.clients, call.login
-        if clients.is_full_for(login):
+        if self._server.clients.is_full_for(login):
             raise BadRequest(503, f"too many connections use the token {login.name}")
         feed = EventFeed(self._engine, self._reads, call.directory, call.head.fields.get("last-event-id", ""))
-
-        async def write(send: SendPiece) -> None:
-            if self._server.draining.over.is_set():
-                return
-            clients.streams[feed] = login
-            try:
-                await feed.write(send)
-            except EngineError as error:
-                # The answer has begun, so it can only end; the client comes back, and gets the error.
-                self._server.incident(error)
-            finally:
-                del clients.streams[feed]
-
-        return Stream(write=write, content_type=CONTENT_TYPE, fields=FIELDS)
+        return stream_answer(self._server, feed, login, token)
 
     async def _dispose(self, call: _Call) -> Answer:
         """End the turns in a directory, and close its sessions."""

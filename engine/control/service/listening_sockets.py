@@ -86,10 +86,15 @@ class ListeningSockets:
         return [(kind, each.socket.fileno()) for kind, every in kinds for each in every]
 
     @property
+    def addresses(self) -> list[tuple[str, int]]:
+        """The hosts and the ports of the network."""
+        names = (each.socket.getsockname() for each in self.http)
+        return [(str(host), int(port)) for host, port, *_ in names]
+
+    @property
     def address(self) -> tuple[str, int]:
-        """The host and the port of the network."""
-        host, port, *_ = self.http[0].socket.getsockname()
-        return str(host), int(port)
+        """The first of them, which is in the link and the record."""
+        return self.addresses[0]
 
     @property
     def control_path(self) -> str:

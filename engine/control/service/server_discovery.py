@@ -4,8 +4,8 @@ The folder holds `server.lock`, which a server keeps locked as long as it lives,
 The lock decides, not the process id in the record: the kernel frees it with the process, however that ends, and a process
 id may belong to another process by now. The folder also holds the token and the Unix socket.
 
-A client takes `find_server(server_folder(place))`, connects to the socket, which needs no token of the same user, and
-compares the `instance` in the answer to `hello`: if that differs, another server has started since, so the record is read again.
+A client takes `find_server(server_folder(place))`, and connects to the socket, which needs no token of the same user. It need
+not compare the `instance` in the answer to `hello`: another server that has started since at that path is that of this store.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import json
 import math
 import os
 import socket
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -86,10 +87,22 @@ def server_folder(place: str) -> Path:
 
     digest = hashlib.sha256(os.fsencode(store_label(place))).hexdigest()[:16]
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-    # A variable that was inherited from another user's session names a folder that is not ours.
-    is_ours = Path(runtime).is_absolute() and os.access(runtime, os.W_OK | os.X_OK)
-    parent = Path(runtime) / "engine" if is_ours else user_state_path("engine", appauthor=False)
+    is_used = Path(runtime).is_absolute() and _is_ours_alone(Path(runtime))
+    parent = Path(runtime) / "engine" if is_used else user_state_path("engine", appauthor=False)
     return parent / digest
+
+
+def _is_ours_alone(folder: Path) -> bool:
+    """Return whether others can neither make nor rename anything in a folder. It blocks.
+
+    The variable may be inherited from another user's session, or name a folder that all share: there, somebody else could put
+    a folder in the place of ours.
+    """
+    try:
+        status = folder.stat()
+    except OSError:
+        return False
+    return status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def store_label(place: str) -> str:

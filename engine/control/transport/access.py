@@ -7,6 +7,7 @@ rebinding), a form.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final, Self
@@ -17,6 +18,9 @@ import attrs
 from engine.control.transport.request_head import BadRequest, RequestHead
 
 _METHODS: Final = frozenset({"GET", "HEAD", "POST"})
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+# All addresses of a machine: where to listen, but no name of it. Programs of the machine itself reach it at another one.
+WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # nothing is bound to them here
 # The only address that takes something else than JSON.
 UPLOADS: Final = "/v1/uploads"
 
@@ -40,22 +44,33 @@ class AllowedAddresses:
     untyped: bool = False
 
     @classmethod
-    def on_port(cls, port: int, *, scheme: str = "http", names: Iterable[str] = ()) -> Self:
-        """Return the names of the loopback at *port*, and *names* at it."""
-        default = {"http": 80, "https": 443}[scheme]
-        every = ("127.0.0.1", "localhost", "[::1]", *(_bracketed(name.lower()) for name in names))
-        hosts = {f"{name}:{port}" for name in every}
-        if port == default:
+    def on_port(cls, *ports: int, scheme: str = "http", names: Iterable[str] = ()) -> Self:
+        """Return the names of the loopback at *ports*, and *names* at them."""
+        own = (_bracketed(name.lower()) for name in names if name not in WILDCARDS)
+        every = ("127.0.0.1", "localhost", "[::1]", *own)
+        hosts = {f"{name}:{port}" for name in every for port in ports}
+        if _DEFAULT_PORTS[scheme] in ports:
             hosts.update(every)
         return cls(frozenset(hosts), frozenset(f"{scheme}://{host}" for host in hosts))
 
     def and_url(self, url: str) -> Self:
-        """Return these and the public address *url*, at which a proxy passes requests on."""
+        """Return these and the public address *url*, at which a proxy passes requests on.
+
+        Raises:
+            ValueError: it is no address of a server.
+        """
         parts = urlsplit(url)
+        default = _DEFAULT_PORTS.get(parts.scheme)
+        # An empty name would be that of a request without a Host.
+        if default is None or not parts.hostname or re.search(r"[@?#\s]", url):
+            raise ValueError(f"not the address of a server: {url!r}")
+        # Browsers leave the usual port out, other clients may name it.
+        host = parts.netloc.lower().removesuffix(f":{default}")
+        hosts = {host} if parts.port not in {None, default} else {host, f"{host}:{default}"}
         return attrs.evolve(
             self,
-            hosts=self.hosts | {parts.netloc.lower()},
-            origins=self.origins | {f"{parts.scheme}://{parts.netloc}".lower()},
+            hosts=self.hosts | hosts,
+            origins=self.origins | {f"{parts.scheme}://{host}"},
             base=parts.path.rstrip("/"),
         )
 

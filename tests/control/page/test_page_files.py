@@ -59,6 +59,7 @@ async def test_headers_of_the_page(tmp_path: Path) -> None:
             "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
         )
         assert headers["referrer-policy"] == "no-referrer"
+        assert headers["x-content-type-options"] == "nosniff"
         assert headers["cross-origin-opener-policy"] == headers["cross-origin-resource-policy"] == "same-origin"
         assert headers["cache-control"] == "no-store"
         assert "camera=()" in headers["permissions-policy"]

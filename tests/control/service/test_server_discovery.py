@@ -176,6 +176,20 @@ def test_useless_runtime_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.
     assert server_folder("a.db").parent == tmp_path / "engine"
 
 
+def test_shared_runtime_folder_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where others may write, they could put a folder in the place of ours; root could write into anybody's."""
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "shared"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    (tmp_path / "shared").mkdir(mode=0o700)
+    assert server_folder("a.db").parent == tmp_path / "shared" / "engine"
+    (tmp_path / "shared").chmod(0o1777)
+    assert server_folder("a.db").parent == tmp_path / "engine"
+    if os.geteuid() == 0:
+        (tmp_path / "shared").chmod(0o700)
+        os.chown(tmp_path / "shared", 65534, 65534)
+        assert server_folder("a.db").parent == tmp_path / "engine"
+
+
 @pytest.mark.parametrize(
     "place", ["postgresql://ada:secret@db.example/sessions", "postgres://ada@db.example/sessions?password=secret"]
 )

@@ -57,6 +57,47 @@ def test_other_names_are_refused_before_all_else(host: str | None) -> None:
     assert refused == [421, 421, 421]
 
 
+def test_listening_everywhere_is_no_name() -> None:
+    allowed = AllowedAddresses.on_port(1, 2, names=["0.0.0.0", "::", "10.0.0.5", "fd00::5"])  # not bound
+    assert allowed.hosts == {
+        f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]", "10.0.0.5", "[fd00::5]") for port in (1, 2)
+    }
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "origin"),
+    [
+        ("https://Proxy.example/", {"proxy.example", "proxy.example:443"}, "https://proxy.example"),
+        ("https://proxy.example:443", {"proxy.example", "proxy.example:443"}, "https://proxy.example"),
+        ("http://proxy.example:8080/a", {"proxy.example:8080"}, "http://proxy.example:8080"),
+        ("http://[fd00::5]:81", {"[fd00::5]:81"}, "http://[fd00::5]:81"),
+    ],
+)
+def test_public_address_is_known_as_clients_write_it(url: str, hosts: set[str], origin: str) -> None:
+    allowed = AllowedAddresses.on_port().and_url(url)
+    assert allowed.hosts == hosts
+    assert allowed.origins == {origin}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "proxy.example",
+        "https://",
+        "https:///engine",
+        "ftp://a",
+        "https://a:b",
+        "https://u:p@a",
+        "https://a?b",
+        "//a",
+    ],
+)
+def test_other_public_addresses_are_refused(url: str) -> None:
+    with pytest.raises(ValueError, match=r"address|Port"):
+        AllowedAddresses.on_port().and_url(url)
+
+
 @pytest.mark.parametrize(
     ("origin", "status"),
     [
