@@ -263,7 +263,8 @@ export class Client {
           ready();
         },
         // The server closes it, too, with these codes.
-        (error) => link.close({ unsupported: 4400, rate_limited: 4429 }[error.kind] ?? 4401, error.message),
+        (error) =>
+          link.close(error.kind === "unsupported" ? 4400 : error.kind === "rate_limited" ? 4429 : 4401, error.message),
       );
       return await closed;
     } catch (error) {
