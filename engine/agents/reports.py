@@ -68,8 +68,9 @@ def render_cancelled(agent: str, result: AgentResult) -> str:
 
 def result_facts(agent: str, result: AgentResult) -> str:
     """Return how a sub-agent ended, as JSON for clients."""
+    noun = "request" if result.steps == 1 else "requests"
     facts = {
-        "summary": f"{agent}: {result.status}, {_steps(result)}",
+        "summary": f"{agent}: {result.status}, {result.steps:,} {noun}",
         "agent": agent,
         "task_id": result.session_id,
         "status": result.status,

@@ -60,7 +60,7 @@ def test_sub_agent_question_names_it(engine: Start, tmp_path: Path) -> None:
     command.answer("no, look first")
     command.read_until("denied: Rejected by the user: no, look first")
     assert command.wait() == 0
-    assert "✓ task  bash touch x  general: completed, 2 steps" in command.output
+    assert "✓ task  bash touch x  general: completed, 2 requests" in command.output
     assert not (tmp_path / "x").exists()
 
 

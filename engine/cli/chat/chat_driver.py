@@ -351,7 +351,8 @@ class ChatDriver(ABC):
         machine.facts.effort = result.effort or machine.facts.effort
         if result.theme:
             machine.view.use_painter(attrs.evolve(machine.view.painter, theme=THEMES[result.theme]))
-        self.print_lines([*machine.view.diff(result.diff), *machine.view.table(result.table), *result.lines])
+        view = machine.view
+        self.print_lines([*view.diff(result.diff), *view.table(result.table), *view.wrapped(result.lines)])
         if result.copied:
             nursery.start_soon(self._copy, result.copied)
         if result.pager:

@@ -22,6 +22,8 @@ MAX_OFFERS: Final = 4
 MAX_LINES: Final = 40
 _HEAD_LINES: Final = 20
 _TAIL_LINES: Final = MAX_LINES - _HEAD_LINES - 1
+# A longer choice may be cut off in a row.
+_MAX_ROW_CHARS: Final = 60
 # A longer command is not printed a second time.
 _MAX_EXPLAINED_CHARS: Final = 200
 
@@ -100,6 +102,9 @@ class PermissionView:
     def detail_lines(self, symbols: Symbols = UNICODE) -> list[str]:
         """Return what `d` shows: everything that the call would do, the rule that asked, and how to have it explained."""
         lines = [f"    {line}" for line in self._detail_lines(symbols, is_whole=True)]
+        # Where choices are drawn, each in a row, a long one is cut off.
+        long = (choice for choice in self.choices() if len(choice.label) > _MAX_ROW_CHARS)
+        lines += choice_lines(tuple(long))
         lines.append(f"  Asked by: {_on_one_line(self.request.rule or 'the tool itself')}")
         if command := self._explain_command():
             lines += ["  To see why each rule applies or not:", f"    {command}"]

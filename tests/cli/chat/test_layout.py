@@ -54,6 +54,13 @@ def test_table_is_as_wide_as_the_window() -> None:
         "           text text",
         "  /a name  x",
     ]
+    command = f"Next: engine sessions export {'x' * 40} y"
+    assert view.wrapped(["  a  b", f"- {'word ' * 9}", command]) == [
+        "  a  b",
+        f"- {'word ' * 7}".rstrip(),
+        "  word word",
+        command,
+    ]
 
 
 def test_small_window_has_no_status_line(busy_chat: Chat) -> None:

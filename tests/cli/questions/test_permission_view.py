@@ -87,6 +87,13 @@ def test_details_name_rule_and_explanation() -> None:
         "    engine permissions explain bash 'git push '\"'\"'a b'\"'\"''",
     ]
     assert view("two\nlines").detail_lines() == ["    two", "    lines", "  Asked by: the tool itself"]
+    offered = view("ls", offers=offers("ls", f"ls {'x' * 60}"))
+    assert [line[:9] for line in offered.detail_lines()] == [
+        "    ls",
+        "  [a2] Ye",
+        "  [p2] Ye",
+        *["  Asked b", "  To see ", "    engin"],
+    ]
 
 
 @pytest.mark.parametrize(

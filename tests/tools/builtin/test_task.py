@@ -82,7 +82,7 @@ async def test_task_prompt_and_answer(ctx: ToolContext) -> None:
         (),
     )
     assert json.loads(output.metadata) == {
-        "summary": "look: completed, 2 steps",
+        "summary": "look: completed, 2 requests",
         "agent": "look",
         "task_id": "ses_2",
         "status": "completed",

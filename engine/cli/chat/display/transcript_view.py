@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import attrs
 
 from engine.cli.chat.display.styles import Painter, wrap_note
+from engine.cli.chat.editor.graphemes import cells
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.task.file_blocks import without_file_blocks
 from engine.cli.terminal.colours import Palette
@@ -33,6 +34,7 @@ _PROMPT_HEAD: Final = 20
 _PROMPT_TAIL: Final = 10
 _MAX_PROMPT_CHARS: Final = 2_000
 _LABEL: Final = "Engine: "
+_PASTED: Final = ("Next: ", "or: ")
 _MIN_REASONING_SECONDS: Final = 1.0
 
 _CALL_EVENTS: Final = (ev.CallAnnounced, ev.CallStarted, ev.CallProgress, ev.CallHeartbeat, ev.CallSettled)
@@ -108,6 +110,18 @@ class TranscriptView:
             for name, text in rows
         )
         return [paint(row, PLAIN) for lines in wrapped for row in lines]
+
+    def wrapped(self, lines: Iterable[str]) -> list[str]:
+        """Return what a command prints in rows of the window; what is to be pasted stays in one."""
+        return [
+            row
+            for line in lines
+            for row in (
+                [line]
+                if cells(line) <= self.width or line.lstrip().startswith(_PASTED)
+                else wrap_note(line, self.width)
+            )
+        ]
 
     def resize(self, width: int) -> None:
         """Use another width for what comes from now on."""
