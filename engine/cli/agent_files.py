@@ -9,7 +9,7 @@ from pathlib import Path
 from engine.agents.discovery import AgentFolder, LoadedAgents, agent_folders, drop_unknown_models, load_agents
 from engine.cli.flags.config_flags import load_user_config
 from engine.cli.plugin_code import with_packages
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.permission.project_root import find_project_root
@@ -51,7 +51,7 @@ def load_user_agents(config: Config, cwd: Path, *, trusts: bool, tools: tuple[st
     return drop_unknown_models(agents, lambda model: None if model.startswith("local:") else split_name(model, config))
 
 
-def report_untrusted(agents: LoadedAgents, report: Callable[[str], None] = print_error) -> None:
+def report_untrusted(agents: LoadedAgents, report: Callable[[str], None] = print_note) -> None:
     """Print or *report* the folders that were ignored because their project is not trusted."""
     for folder in agents.not_trusted:
         report(
@@ -59,7 +59,7 @@ def report_untrusted(agents: LoadedAgents, report: Callable[[str], None] = print
         )
 
 
-def config_with_agents(args: argparse.Namespace, report: Callable[[str], None] = print_error) -> Config:
+def config_with_agents(args: argparse.Namespace, report: Callable[[str], None] = print_note) -> Config:
     """Return the user's configuration, including agents in files and folders of plugins. It blocks. Raises `ConfigError`.
 
     What can't be used is printed, or reported to *report*.

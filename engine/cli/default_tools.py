@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
@@ -91,10 +91,10 @@ def default_tools(
 
     skills = find_skills([usual_path().parent / "skills"])
     for path, why in skills.problems:
-        print_error(f"skill {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+        print_note(f"skill {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
     for skill in skills.available:
         for warning in skill.warnings:
-            print_error(f"skill {escape_control_chars(str(skill.folder))}: {escape_control_chars(warning)}")
+            print_note(f"skill {escape_control_chars(str(skill.folder))}: {escape_control_chars(warning)}")
     if skills.available:
         tools = (*tools, skill_tool(skills))
     return _with_task(tools, agents)

@@ -9,7 +9,7 @@ import attrs
 
 from engine.cli.flags.model_flags import ModelChoice
 from engine.cli.flags.store_flags import resolve_session
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.core.errors import ConfigError
 from engine.core.value_base import Value
@@ -60,7 +60,7 @@ def session_models(choice: ModelChoice, row: SessionRow | None) -> tuple[str, ..
     try:
         resolve(row.model, os.environ, choice.config)
     except ConfigError as error:
-        print_error(f"the session's model is not available here ({error}); using {choice.models[0]}")
+        print_note(f"the session's model is not available here ({error}); using {choice.models[0]}")
         return choice.models
     return choice.config.chain(row.model, choice.agent)
 
@@ -78,7 +78,7 @@ async def open_session(eng: Engine, row: SessionRow | None, choice: SessionChoic
         await eng.use_profile(session, None)
     elif session.state.profile:
         by = f", set by {escape_control_chars(session.state.profile_by)}" if session.state.profile_by else ""
-        print_error(f"this session has the permission profile {session.state.profile!r}{by}; --profile replaces it")
+        print_note(f"this session has the permission profile {session.state.profile!r}{by}; --profile replaces it")
     return session
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from engine.cli.flags.permission_flags import PermissionChoice
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
@@ -133,7 +133,7 @@ def _load_commands(workspace: Workspace, layers: PromptLayers, project_folders: 
         own = own.merged_with(find_commands(plugin.commands, plugin=plugin))
     commands = own.merged_with(find_commands(project_folders, within=workspace.project))
     for path, why in commands.problems:
-        print_error(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
+        print_note(f"command {escape_control_chars(path)} can't be used: {escape_control_chars(why)}")
     return commands
 
 
@@ -164,5 +164,5 @@ def _select_model(command: Command, flags: TaskFlags) -> str:
     except ConfigError as error:
         warnings, model = [f"{error}: using the default model"], ""
     for warning in warnings:
-        print_error(f"/{command.name}: {escape_control_chars(warning)}")
+        print_note(f"/{command.name}: {escape_control_chars(warning)}")
     return model

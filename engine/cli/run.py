@@ -30,7 +30,7 @@ from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.debug_log import debug_log
 from engine.cli.terminal.exit_codes import OutputClosed, check_output, run_command
 from engine.cli.terminal.keyboard import has_terminal
-from engine.cli.terminal.standard_streams import print_text
+from engine.cli.terminal.standard_streams import hide_notes, print_text
 from engine.cli.turn.record_types import OutputMode
 from engine.core.errors import ConfigError, EngineError, JournalCorrupt, StoreError
 from engine.process.own_environment import hide_own_secrets
@@ -74,9 +74,12 @@ def main(arguments: list[str]) -> int:
 
             print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
 
-    if _wants_json(arguments):
-        return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
-    return run_command("run", run, hints=_HINTS, explain=explain)
+    try:
+        if _wants_json(arguments):
+            return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
+        return run_command("run", run, hints=_HINTS, explain=explain)
+    finally:
+        hide_notes(is_hidden=False)
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
@@ -100,6 +103,8 @@ def parse(arguments: list[str]) -> Options:
     Raises `SystemExit` after it has printed what is wrong with them, `ConfigError`, `StoreError`.
     """
     args = parse_arguments("run", split_continue(arguments))
+    hide_notes(is_hidden=args.quiet)
+    args.has_dash, args.task, args.words = _without_dash(args.task, args.words)
     words, stdin = _words(args)
     permissions = permission_choice(args)
     configured = config_with_agents(args)
@@ -139,19 +144,26 @@ def _check_combinations(args: argparse.Namespace) -> None:
         raise ConfigError("a session that is not saved can't be continued\nNext: leave out --ephemeral")
     if args.quiet and args.verbose:
         raise ConfigError("--quiet and --verbose exclude each other\nNext: leave one of them out")
-    if args.schema == FROM_STDIN and args.task == "-":
+    if args.schema == FROM_STDIN and args.has_dash:
         raise ConfigError("standard input can't be both the task and the schema\nNext: use --schema FILE")
     if args.schema is not None and args.task is None:
         raise ConfigError("--schema needs a task: a turn that is resumed keeps its own\nNext: leave out --schema")
 
 
+def _without_dash(task: str | None, words: Sequence[str]) -> tuple[bool, str | None, list[str]]:
+    """Return whether `-` is among the words, which says to wait for standard input, and the task and words without it."""
+    every = [] if task is None else [task, *words]
+    rest = [word for word in every if word != "-"]
+    has_dash = len(rest) < len(every)
+    return has_dash, rest[0] if rest else "" if has_dash else None, rest[1:]
+
+
 def _words(args: argparse.Namespace) -> tuple[str, StandardInput]:
     """Return the task's words, and what standard input adds. Raises `ConfigError` if there is no task."""
     _check_combinations(args)
-    is_from_stdin = args.task == "-"
-    policy: StdinPolicy = "skip" if args.schema == FROM_STDIN else "wait" if is_from_stdin else args.stdin
+    policy: StdinPolicy = "skip" if args.schema == FROM_STDIN else "wait" if args.has_dash else args.stdin
     stdin = read_stdin(policy, limit=args.stdin_max)
-    words = "" if is_from_stdin else args.task or ""
+    words = args.task or ""
     if not (words.strip() or stdin.data.strip() or args.attach) and (args.resume is None or args.fork or words):
         raise ConfigError('the task is missing\nNext: engine run "TASK"')
     return words, stdin

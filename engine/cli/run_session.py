@@ -20,7 +20,7 @@ from engine.cli.task.media_check import check_media
 from engine.cli.task.task_input import TaskInput
 from engine.cli.terminal.keyboard import Keyboard
 from engine.cli.terminal.signals import continue_noted, termination_signals
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.turn.run_output import RunOutput
 from engine.cli.turn.seen_notices import SeenNotices
 from engine.cli.turn.turn_view import TurnView, is_here
@@ -114,8 +114,8 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
 def _report_found_model(options: Options, model: str) -> None:
     """Say which model is used, if nothing names one."""
     found = options.model.found
-    if found is not None and model == found.name and not options.output.is_quiet:
-        print_error(found.line)
+    if found is not None and model == found.name:
+        print_note(found.line)
 
 
 def _request_notes() -> RequestNotes:

@@ -10,7 +10,7 @@ import trio
 
 from engine.config.config import Config
 from engine.config.host_values import WireName
-from engine.core.errors import ConnectionBroken
+from engine.core.errors import ConnectionBroken, ProviderError
 from engine.providers.auth.auth import Auth, NoAuth, UnsignedRequest, split_password
 from engine.providers.auth.key_variables import auth_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of
@@ -86,15 +86,22 @@ async def call_list(
     url = f"{base}{_PATHS[host.wire]}"
     headers = {"accept": "application/json", **_HEADERS.get(host.wire, {}), **endpoint.headers}
     began = trio.current_time()
-    with trio.move_on_after(seconds):
-        headers |= await auth.headers(UnsignedRequest(method="GET", url=url, headers=headers, body=Body(pieces=())))
-        with translate_errors(endpoint):
-            # Only the head of the response is read.
-            async with new_client(endpoint, seconds) as client, client.stream("GET", url, headers=headers) as response:
-                return ListCall(
-                    status=response.status_code,
-                    date=response.headers.get("date", ""),
-                    seconds=trio.current_time() - began,
-                    content_type=response.headers.get("content-type", ""),
-                )
+    try:
+        with trio.move_on_after(seconds):
+            headers |= await auth.headers(UnsignedRequest(method="GET", url=url, headers=headers, body=Body(pieces=())))
+            with translate_errors(endpoint):
+                # Only the head of the response is read.
+                async with (
+                    new_client(endpoint, seconds) as client,
+                    client.stream("GET", url, headers=headers) as response,
+                ):
+                    return ListCall(
+                        status=response.status_code,
+                        date=response.headers.get("date", ""),
+                        seconds=trio.current_time() - began,
+                        content_type=response.headers.get("content-type", ""),
+                    )
+    except ProviderError as error:
+        error.info = attrs.evolve(error.info, host=host.name)
+        raise
     raise ConnectionBroken(f"no response from {endpoint.host} in {seconds:g} s", retryable=True)

@@ -12,8 +12,10 @@ from engine.core.protocols import Store
 DATABASES: Final = ("postgresql://", "postgres://")
 
 
-async def open_store_at(place: str) -> Store:
+async def open_store_at(place: str, *, only_reads: bool = False) -> Store:
     """Open the store at *place*: a file's path, `:memory:`, or the URL of a PostgreSQL database. A checkpoint.
+
+    With *only_reads* nothing will be written, and a file that can't be written is read all the same.
 
     If cancelled, it is closed again. Raises `StoreError`, `StoreMismatch`, `StoreCorrupt`; `ConfigError` if a package
     is missing, or for a clock that jumps.
@@ -33,4 +35,4 @@ async def open_store_at(place: str) -> Store:
     # Imported here: a host with its own store, or none, needs no database.
     from engine.store.sqlite.store import open_sqlite_store as open_file
 
-    return await open_file(place)
+    return await open_file(place, only_reads=only_reads)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from typing import Final, cast, get_type_hints
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final, cast, get_args, get_origin, get_type_hints
 
 import attrs
 
 from engine.config.chat_config import ChatConfig
-from engine.config.config import CompactionConfig, Defaults, suggest_names
+from engine.config.config import CompactionConfig, Defaults
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 from engine.core.lazy import regex
@@ -139,34 +139,50 @@ def value_at(table: Mapping[str, object], key: Key) -> object | None:
     return value
 
 
-def unknown_part(key: Key) -> tuple[int, str] | None:
-    """Return the position of the first part that does not exist, and a hint; None if the key may be set."""
+def unknown_part(key: Key) -> tuple[int, Collection[str]] | None:
+    """Return the position of the first part that does not exist, and the names there; None if the key may be set."""
     if key == (VERSION_KEY,):
         return None
     section = SECTIONS.get(key[0])
     if section is None:
-        return 0, suggest_names(key[0], [*SECTIONS, VERSION_KEY])
+        return 0, (*SECTIONS, VERSION_KEY)
     position = 2 if section.is_named else 1
     shape: object = section.table
-    while isinstance(shape, type) and attrs.has(shape):
-        if position >= len(key):
+    while position < len(key):
+        if get_origin(shape) is dict:  # tables with names, as in [mcp.servers.NAME]
+            shape = get_args(shape)[1]
+        elif isinstance(shape, type) and attrs.has(shape):
+            types = field_types(shape)
+            if key[position] not in types:
+                return position, types.keys()
+            shape = types[key[position]]
+        else:
             return None
-        types = field_types(shape)
-        if key[position] not in types:
-            return position, suggest_names(key[position], types)
-        shape, position = types[key[position]], position + 1
+        position += 1
     return None
 
 
-def similar_key(key: Key) -> str:
-    """Return the key that was probably meant, of those without names of their own in them; empty if there is none."""
+def nearest_key(key: Key, names: Collection[str], *, is_section: bool = False) -> Key:
+    """Return the key that is nearest to *key*, whose last part is none of *names*; empty: none is like it.
+
+    It may be in another section, where a key has that very name.
+    """
     # Imported here: needed only for errors.
     from difflib import get_close_matches
 
-    tables = {name: section.table for name, section in SECTIONS.items() if section.table and not section.is_named}
-    keys = [f"{name}.{field}" for name, table in tables.items() for field in field_types(table)]
-    same_name = [each for each in keys if len(key) == 1 and each.endswith(f".{key[0]}")]
-    return next(iter(same_name or get_close_matches(format_key(key), keys, n=1, cutoff=0.8)), "")
+    elsewhere = [] if is_section else [each for each in _keys() if each[-1] == key[-1]]
+    near = [(*key[:-1], name) for name in get_close_matches(key[-1], names, n=1)]
+    # The name of a section is no key: `model` is near to `models`, but `defaults.model` is the key.
+    candidates = [*elsewhere, *near] if len(key) == 1 else [*near, *elsewhere]
+    return next(iter(candidates), ())
+
+
+def _keys() -> Iterator[Key]:
+    """Yield the keys of the sections, those that hold no names first."""
+    for name, section in sorted(SECTIONS.items(), key=lambda item: item[1].is_named):
+        if section.table is not None:
+            above = (name, "NAME") if section.is_named else (name,)
+            yield from ((*above, field) for field in field_types(section.table))
 
 
 def field_types(table: type[attrs.AttrsInstance]) -> Mapping[str, object]:

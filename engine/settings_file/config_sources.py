@@ -23,7 +23,7 @@ from engine.settings_file.config_file import (
     user_documents,
     user_file,
 )
-from engine.settings_file.config_keys import Key, format_key, parse_key, similar_key, unknown_part
+from engine.settings_file.config_keys import Key, format_key, nearest_key, parse_key, unknown_part
 from engine.settings_file.document import ConfigDocument, read_document
 from engine.settings_file.merge import MergedConfig, merge
 from engine.settings_file.project_config import IgnoredKey, has_more_than_rules, read_project_documents
@@ -132,9 +132,12 @@ def require_key(text: str) -> Key:
     key = parse_key(text)
     unknown = unknown_part(key)
     if unknown is not None:
-        meant = similar_key(key)
-        hint = f"did you mean {meant}?\nNext: engine config explain {meant}" if meant else unknown[1]
-        raise ConfigError(f"unknown key {format_key(key)}: {hint}")
+        position, names = unknown
+        near = nearest_key(key[: position + 1], names)
+        whole = (*near, *key[position + 1 :])
+        shown = format_key(whole if near and unknown_part(whole) is None else near)
+        hint = f"did you mean {shown}?\nNext: engine config explain {shown}"
+        raise ConfigError(f"unknown key {format_key(key)}: {hint if shown else suggest_names(key[position], names)}")
     return key
 
 

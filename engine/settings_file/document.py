@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, cast
 
 import attrs
 
+from engine.config.config import suggest_names
 from engine.core.errors import ConfigError
 from engine.permission.rules.toml_positions import TomlPath, value_lines
-from engine.settings_file.config_keys import SECTIONS, VERSION_KEY, Key, format_key, leaves, unknown_part
+from engine.settings_file.config_keys import SECTIONS, VERSION_KEY, Key, format_key, leaves, nearest_key, unknown_part
 
 # From the weakest to the strongest.
 Kind = Literal["plugin", "system", "user", "project", "profile file", "environment", "command line", "required"]
@@ -109,10 +110,15 @@ def _unknown_keys(document: ConfigDocument) -> Iterator[str]:
         yield _describe(document, path, unknown[1])
 
 
-def _describe(document: ConfigDocument, path: Key, hint: str) -> str:
+def _describe(document: ConfigDocument, path: Key, names: Collection[str]) -> str:
     where = document.location(path)
-    if len(path) == 1:
-        return f"{where}: unknown section [{path[0]}]: {hint}"
+    is_section = len(path) == 1 and isinstance(document.values[path[0]], dict)
+    nearest = nearest_key(path, names, is_section=is_section)
+    # In the same table, the name says it.
+    shown = format_key(nearest[-1:] if nearest[:-1] == path[:-1] else nearest)
+    hint = f"did you mean {shown}?" if nearest else suggest_names(path[-1], names)
+    if is_section:
+        return f"{where}: unknown section [{format_key(path)}]: {hint}"
     advice = (
         "\nkeys belong in the environment: `key` names the variable"
         if path[-1] in KEY_WORDS and path[0] == "hosts"

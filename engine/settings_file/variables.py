@@ -11,7 +11,6 @@ from typing import Final
 
 import attrs
 
-from engine.config.config import suggest_names
 from engine.core.value_base import Value
 from engine.settings_file.config_keys import Key
 from engine.settings_file.document import ConfigDocument
@@ -82,8 +81,17 @@ class _EnvironmentDocument(ConfigDocument):
 
 def unknown_variables(env: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each variable that looks like one of the engine's, and is none."""
-    names = [variable.name for variable in VARIABLES]
-    every = {*names, *(variable.name for variable in FOR_CHILDREN)}
+    known = {variable.name for variable in (*VARIABLES, *FOR_CHILDREN)}
     for name in sorted(env):
-        if name.startswith(PREFIX) and name not in every:
-            yield f"unknown variable {name}: {suggest_names(name, names)}"
+        if name.startswith(PREFIX) and name not in known:
+            yield f"unknown variable {name}: {_hint(name)}"
+
+
+def _hint(name: str) -> str:
+    # Imported here: needed only for a wrong name.
+    from difflib import get_close_matches
+
+    # Without the prefix: because of it, each name would be like every other one.
+    names = [variable.name.removeprefix(PREFIX) for variable in VARIABLES]
+    near = get_close_matches(name.removeprefix(PREFIX), names, n=1)
+    return f"did you mean {PREFIX}{near[0]}?" if near else "the engine does not read it"

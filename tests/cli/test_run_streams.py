@@ -9,6 +9,7 @@ import pytest
 
 from engine.cli.terminal.exit_codes import MEANINGS, STOP_CODES
 from engine.core.events import STOP_REASONS
+from tests.cli.conftest import Quick
 from tests.cli.processes import REPOSITORY
 from tests.cli.test_run import separate
 
@@ -32,6 +33,18 @@ def test_streamed_answer_is_the_same(host: str, tmp_path: Path) -> None:
 def test_quiet_run_prints_the_answer_only(host: str, tmp_path: Path) -> None:
     done = separate(host, tmp_path, "bash true", "--yes", "-q")
     assert (done.stdout, done.stderr) == ("All done.\n", "")
+
+
+def test_quiet_run_prints_no_notices(quick: Quick, tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".engine").mkdir()
+    (tmp_path / ".engine/config.toml").write_text('[defaults]\nmodel = "a/b"\n')
+    task = ("run", "say hello to @nobody.txt")
+    notices = quick(*task, ENGINE_MODLE="x", ENGINE_MODEL="").stderr.decode()
+    for words in ("unknown variable", "project not trusted", "no such file", "Using anthropic/"):
+        assert words in notices
+    ended = quick(*task, "-q", ENGINE_MODLE="x", ENGINE_MODEL="")
+    assert (ended.code, ended.stdout, ended.stderr) == (0, b"hello to @nobody.txt\n", b"")
 
 
 def test_quiet_run_still_says_why_it_failed(host: str, tmp_path: Path) -> None:
@@ -105,6 +118,14 @@ def test_standard_input_joins_the_task(host: str, tmp_path: Path) -> None:
 def test_standard_input_is_the_task(host: str, tmp_path: Path) -> None:
     assert separate(host, tmp_path, stdin="hello").stdout == f"{HELLO}\n"
     assert separate(host, tmp_path, "-", stdin="hello").stdout == f"{HELLO}\n"
+
+
+def test_dash_after_the_task_waits_for_standard_input(host: str, tmp_path: Path) -> None:
+    for words in (("say Hi.", "-"), ("-", "say Hi.")):
+        assert separate(host, tmp_path, *words, stdin="a diff").stdout == "Hi.\n\n<stdin>\na diff\n</stdin>\n"
+    refused = separate(host, tmp_path, "say Hi.", "-", "--schema", "-", stdin="{}")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "can't be both the task and the schema" in refused.stderr
 
 
 @pytest.mark.parametrize(

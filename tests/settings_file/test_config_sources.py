@@ -165,6 +165,25 @@ def test_unknown_keys_with_line_and_nearest_name(machine: Machine) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('model = "a/b"', ":1: unknown key model: did you mean defaults.model?"),
+        ('[defaults]\nprofile = "ask"', ":2: unknown key defaults.profile: did you mean permissions.profile?"),
+        ('[defaults]\nbase_url = "x"', ":2: unknown key defaults.base_url: did you mean hosts.NAME.base_url?"),
+        ("[defaults]\nzzz = 1", ":2: unknown key defaults.zzz: known: agent, "),
+        ("[agnet]\nx = 1", ":1: unknown section [agnet]: did you mean agents?"),
+        ('[model."a/b"]\ncontext = 1', ":1: unknown section [model]: did you mean models?"),
+        ('[mcp.servers.x]\ncomand = ["y"]', ":2: unknown key mcp.servers.x.comand: did you mean command?"),
+    ],
+)
+def test_unknown_key_names_the_nearest(machine: Machine, text: str, error: str) -> None:
+    file = machine.write("user/config.toml", text)
+    with pytest.raises(ConfigError) as caught:
+        machine.load()
+    assert str(caught.value).startswith(f"{file}{error}")
+
+
 def test_newer_version_is_refused(machine: Machine) -> None:
     assert machine.load("version=1").merged.values["version"] == 1
     file = machine.write("user/config.toml", "# mine\nversion = 2\n")
@@ -177,6 +196,8 @@ def test_newer_version_is_refused(machine: Machine) -> None:
     [
         ("defaults.model", "KEY=VALUE"),
         ("defaults.modle=x/y", "unknown key defaults.modle: did you mean defaults.model?"),
+        ("default.model=x/y", "unknown key default.model: did you mean defaults.model?"),
+        ("mcp.servers.x.cwd=3", "unknown key mcp.servers.x.cwd: known: args, "),
         ("=3", "'' is no key"),
         ("defaults.agent=nobody", "-c defaults.agent|unknown agent 'nobody'"),
         ("models.x=3", "-c models.x"),
@@ -378,9 +399,10 @@ def test_keys_round_trip() -> None:
 
 
 def test_unknown_variables() -> None:
-    env = {"ENGINE_MODLE": "x", "ENGINE_CALL": "x", "ENGINE_MODEL": "x", "HOME": "/"}
+    env = {"ENGINE_MODLE": "x", "ENGINE_CALL": "x", "ENGINE_MODEL": "x", "HOME": "/", "ENGINE_XYZ": "x"}
     assert list(unknown_variables(env)) == [
-        "unknown variable ENGINE_MODLE: did you mean ENGINE_MODEL or ENGINE_PROFILE or ENGINE_TOKEN?"
+        "unknown variable ENGINE_MODLE: did you mean ENGINE_MODEL?",
+        "unknown variable ENGINE_XYZ: the engine does not read it",
     ]
 
 

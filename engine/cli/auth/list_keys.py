@@ -13,6 +13,7 @@ import trio
 
 from engine.cli.auth.manage_keys import last_characters, require_host
 from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.exit_codes import DONE, FAILED, run_command
 from engine.cli.terminal.standard_streams import print_error, print_text
 from engine.cli.terminal.terminal_text import escape_control_chars
@@ -147,12 +148,20 @@ async def test_key(host: Host, env: Mapping[str, str], config: Config) -> tuple[
             return True, f"{host.name}: {which} was not tested: the provider has no free request"
         call = await call_list(host, env, config, seconds=_SECONDS)
         if call.is_rejected:
-            return False, f"{host.name}: the provider rejected {which} ({call.status})"
+            return (
+                False,
+                f"{host.name}: the provider rejected {which} ({call.status})\nNext: engine auth add {host.name}",
+            )
         if not call.is_accepted:
             return call.status in {404, 405}, f"{host.name}: {which} was not tested: status {call.status}"
         # A list that needs no key says nothing about it.
         if (await call_list(host, env, config, seconds=_SECONDS, with_key=False)).is_accepted:
             return True, f"{host.name}: the provider answers, but its list needs no key: {which} was not tested"
-    except (ConfigError, ProviderError) as error:
-        return False, f"{host.name}: {' '.join(str(error).splitlines())}"
+    except ConfigError as error:
+        return False, f"{host.name}: {error}"
+    except ProviderError as error:
+        # Imported here: most keys are accepted.
+        from engine.cli.problems.raised import lines_of_error
+
+        return False, f"{host.name}: " + "\n".join(lines_of_error(error, Surroundings(env=env, config=config)))
     return True, f"{host.name}: the provider accepts {which}"

@@ -17,6 +17,7 @@ from engine.cli.chat.new_driver import is_accessible
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
 from engine.cli.export_telemetry import command_telemetry
+from engine.cli.flags.default_model import keyed_defaults
 from engine.cli.flags.limit_flags import task_limits
 from engine.cli.flags.model_flags import model_choice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
@@ -55,6 +56,7 @@ class ChatOptions:
         choice: the session and its models.
         place: the store's location.
         is_accessible: in lines, and nothing is redrawn.
+        other_keys: where there are keys of further providers, if nothing names a model.
     """
 
     choice: SessionChoice
@@ -66,6 +68,7 @@ class ChatOptions:
     has_snapshots: bool
     colour: ColourChoice
     is_accessible: bool
+    other_keys: tuple[str, ...]
 
 
 def main(arguments: list[str]) -> int:
@@ -97,12 +100,13 @@ def parse(arguments: list[str]) -> ChatOptions:
     permissions = permission_choice(args)
     folders = FolderSettings(args, permissions)
     config = folders.config(args.cwd)
+    model = model_choice(args, config)
     return ChatOptions(
         choice=SessionChoice(
             resume=args.resume,
             forks=args.fork,
             cwd=args.cwd,
-            model=model_choice(args, config),
+            model=model,
             profile=permissions.profile,
         ),
         permissions=permissions,
@@ -115,6 +119,7 @@ def parse(arguments: list[str]) -> ChatOptions:
         is_accessible=args.accessible
         or is_accessible(config.chat.accessible)
         or os.environ.get("TERM", "dumb") == "dumb",
+        other_keys=() if model.found is None else tuple(one.found for one in keyed_defaults(os.environ, config))[1:],
     )
 
 
@@ -125,6 +130,18 @@ def _check_terminal(options: ChatOptions) -> None:
         stream is not None and stream.isatty() for stream in (sys.stdin, standard_output())
     ):
         raise ConfigError("engine chat needs a terminal\nNext: engine chat --accessible")
+
+
+def _found_model(options: ChatOptions, model: str) -> Sequence[str]:
+    """Return what the user reads about the model of a new session, if nothing names one: how to choose another one."""
+    found = options.choice.model.found
+    if found is None or model != found.name:
+        return ()
+    others = f"; also: {', '.join(options.other_keys)}" if options.other_keys else ""
+    return (
+        f"Using {found.name} (found {found.found}{others}). /model chooses another one.",
+        f"To keep it: engine config set defaults.model {found.name}",
+    )
 
 
 def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:
@@ -186,7 +203,8 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
                 ) as eng:
                     session = await open_session(eng, row, choice, models)
                     chats = LocalChats(eng, store, terminal, _setup(options, models))
-                    code = await chats.run(session, signals, is_new=row is None)
+                    notes = () if row is not None else _found_model(options, models[0])
+                    code = await chats.run(session, signals, is_new=row is None, notes=notes)
         if is_subreaper():
             await end_adopted(GRACE)
         return code

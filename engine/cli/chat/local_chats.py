@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import assert_never
@@ -72,13 +72,16 @@ class LocalChats:
     _terminal: RawTerminal | None
     _setup: ChatSetup
 
-    async def run(self, session: Session, signals: AsyncIterator[int], *, is_new: bool) -> int:
+    async def run(
+        self, session: Session, signals: AsyncIterator[int], *, is_new: bool, notes: Sequence[str] = ()
+    ) -> int:
         """Chat, with *session* first; return the exit code. Always a checkpoint. Raises `EngineError`.
 
-        A session that was made for the chat, and in which nothing was said, is removed.
+        The user reads *notes* at the beginning. A session that was made for the chat, and in which nothing was said, is removed.
         """
         while True:
-            driver = await self._driver(session)
+            driver = await self._driver(session, notes)
+            notes = ()
             await driver.load_drafts()
             if session.state.turn is not None:
                 # It waited for an answer when its engine ended: its questions are asked again.
@@ -99,7 +102,7 @@ class LocalChats:
                 await self._remove_unused(session)
             session, is_new = following, driver.change.kind == "new"
 
-    async def _driver(self, session: Session) -> ChatDriver:
+    async def _driver(self, session: Session, notes: Sequence[str]) -> ChatDriver:
         """Return what runs the chat with a session. A checkpoint."""
         # The agents and the profile are those of the session's folder.
         own = live_session(session).config
@@ -119,6 +122,7 @@ class LocalChats:
                 drafts=ChatDrafts(default_folder(), cwd, session.id if session.state.turns else ""),
                 leave_at_once=lambda number: leave_at_once(number, client.tally.is_ours),
                 heading=f"engine {__version__} in {cwd} (/help)",
+                notes=notes,
                 folder=lambda: session.state.context.cwd,
                 profile=own.profile or self._setup.profile,
                 config=own.folder_config,

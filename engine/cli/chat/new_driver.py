@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -50,6 +50,7 @@ class ChatSource:
         drafts: where its draft is saved.
         leave_at_once: ends the process without saving.
         heading: the first line.
+        notes: what else the user reads at the beginning.
         folder: returns the folder of this machine that the user works in.
         is_remote: the session is at a server: leaving ends nothing there, and the user's own commands run here.
         profile: the permission profile of a session that has none of its own.
@@ -64,6 +65,7 @@ class ChatSource:
     leave_at_once: Callable[[int], Awaitable[object]]
     heading: str
     folder: Callable[[], str]
+    notes: Sequence[str] = ()
     is_remote: bool = False
     profile: str = ""
     config: Config = attrs.field(factory=Config)
@@ -125,5 +127,6 @@ def new_driver(terminal: RawTerminal | None, source: ChatSource, colour: ColourC
     if terminal is not None:
         terminal.has_extended_keys = source.config.chat.keys == "extended"
     driver = LineDriver(parts, LineInput(0)) if terminal is None else ScreenDriver(parts, terminal)
-    driver.print_lines([*([_ACCESSIBLE] if is_accessible else []), view.painter.text(source.heading, Style.DIM)])
+    heading = (view.painter.text(line, Style.DIM) for line in (source.heading, *source.notes))
+    driver.print_lines([*([_ACCESSIBLE] if is_accessible else []), *heading])
     return driver

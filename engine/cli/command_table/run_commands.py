@@ -150,7 +150,7 @@ RUN: Final = CommandSpec(
             name="task",
             count="optional",
             help="what to do; - or nothing reads it from standard input",
-            detail="/NAME is one of your custom commands. Without a task, --continue and "
+            detail="With - after it, the task waits for standard input however long that takes. /NAME is one of your custom commands. Without a task, --continue and "
             "--resume resume a turn that was waiting for an answer when its process ended.",
             completes="file",
         ),

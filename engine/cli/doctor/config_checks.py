@@ -6,6 +6,7 @@ import os
 import shlex
 import shutil
 import sqlite3
+import stat
 import time
 from collections.abc import Mapping
 from contextlib import closing
@@ -22,10 +23,13 @@ from engine.settings_file.config_sources import ConfigSources, LoadedConfig, loa
 from engine.settings_file.project_config import report_ignored
 from engine.settings_file.variables import unknown_variables
 from engine.store.memory import MEMORY
+from engine.store.sqlite.file_location import is_read_only, may_access
 
 _CHECK_SECONDS: Final = 3.0
 _LARGE_STORE: Final = 2 << 30
 _LITTLE_SPACE: Final = 500 << 20
+# Of the folder with decisions and drafts, which are small.
+_LITTLE_STATE: Final = 10 << 20
 # How many steps of SQLite's machine are between two looks at the clock.
 _STEPS: Final = 10_000
 
@@ -67,6 +71,46 @@ def check_credentials(env: Mapping[str, str], config: Config) -> CheckResults:
     return [CheckResult("keys", "ok", ", ".join(shown))]
 
 
+def check_state(folder: Path) -> CheckResults:
+    """Check the folder for the user's decisions, drafts and sockets: only the user may write there. It blocks."""
+    where = shlex.quote(str(folder))
+    there = next(filter(_is_there, (folder, *folder.parents)))
+    if not there.is_dir():
+        return [CheckResult("state", "fail", f"{there} is not a directory", f"ls -l {shlex.quote(str(there))}")]
+    if not may_access(there, os.W_OK | os.X_OK):
+        elsewhere = "export XDG_STATE_HOME=DIRECTORY"
+        why, mend = _why_read_only(there, elsewhere)
+        text = f"{why}: what you allow and trust can't be kept in {folder}"
+        # What lies above it may be the system's.
+        return [CheckResult("state", "fail", text, mend if there == folder else elsewhere)]
+    if there == folder and (mode := folder.stat().st_mode) & (stat.S_IWGRP | stat.S_IWOTH):
+        text = f"{folder} can be written by others ({stat.filemode(mode)}): they could trust a project in your name"
+        return [CheckResult("state", "fail", text, f"chmod go-w {where}")]
+    free = shutil.disk_usage(there).free
+    if free < _LITTLE_STATE:
+        return [CheckResult("state", "warn", f"{folder}: only {_size(free)} left on its disk", f"df -h {where}")]
+    return [CheckResult("state", "ok", f"{folder}{'' if there == folder else ' does not exist yet'}")]
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether this user can see that there is something."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _why_read_only(place: Path, elsewhere: str) -> tuple[str, str]:
+    """Return why this user can't write to a place, and the command that mends it: at worst, *elsewhere*."""
+    quoted, owner = shlex.quote(str(place)), place.stat().st_uid
+    if os.statvfs(place).f_flag & os.ST_RDONLY:
+        return f"{place} is on a read-only file system", elsewhere
+    if owner == os.geteuid():
+        return f"{place} is read-only", f"chmod u+rwX {quoted}"
+    # A command with sudo has made it, say.
+    return f"{place} belongs to the user with the id {owner}", f"sudo chown {os.geteuid()} {quoted}"
+
+
 def check_store(place: str) -> CheckResults:
     """Check the file with the sessions: that it can be read, its size, and the space that is left. It blocks."""
     if place == MEMORY or place.startswith(DATABASES):
@@ -76,19 +120,23 @@ def check_store(place: str) -> CheckResults:
             )
         ]
     path = Path(place)
-    folder = next(each for each in (path.parent, *path.parent.parents) if each.exists())
+    folder = next(filter(_is_there, path.parents))
     free = shutil.disk_usage(folder).free
     findings: CheckResults = []
     if free < _LITTLE_SPACE:
         text = f"{_size(free)} left on the disk of {folder}"
         findings.append(CheckResult("disk", "warn", text, f"df -h {shlex.quote(str(folder))}"))
-    if not path.exists():
-        writable = os.access(folder, os.W_OK)
+    if not _is_there(path):
+        writable = may_access(folder, os.W_OK)
         text = f"{path} does not exist yet" if writable else f"{path} can't be created"
         return [
             *findings,
             CheckResult("store", "ok" if writable else "fail", text, "" if writable else f"ls -ld {folder}"),
         ]
+    if is_read_only(path):
+        why, mend = _why_read_only(folder if may_access(path, os.W_OK) else path, "export ENGINE_STORE=FILE")
+        text = f"{why}: sessions can be listed and exported, but not continued"
+        return [*findings, CheckResult("store", "fail", text, mend)]
     return [*findings, _check_file(path)]
 
 

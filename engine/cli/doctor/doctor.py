@@ -17,7 +17,7 @@ from engine.cli.auth.list_keys import credentials
 from engine.cli.auth.manage_keys import require_host
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.doctor.check_result import CheckResult, CheckResults
-from engine.cli.doctor.config_checks import check_config, check_credentials, check_store
+from engine.cli.doctor.config_checks import check_config, check_credentials, check_state, check_store
 from engine.cli.doctor.installation import ONLINE_SECONDS, check_newest
 from engine.cli.doctor.machine_checks import (
     check_clipboard,
@@ -40,6 +40,7 @@ from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
+from engine.permission.user_policy import UserFiles
 from engine.providers.hosts.host import Host
 from engine.providers.hosts.host_config import hosts_of
 from engine.session.validation import secrets_of
@@ -102,6 +103,7 @@ def _checks(hosts: Mapping[str, Host], config: Config, place: str) -> dict[str, 
         "keys": in_thread(partial(check_credentials, os.environ, config)),
         **{f"provider {name}": partial(check_provider, host, os.environ, config) for name, host in hosts.items()},
         "store": in_thread(partial(check_store, place)),
+        "state": in_thread(partial(check_state, UserFiles.default().folder)),
         "git": check_git,
         "rg": check_ripgrep,
         "sandbox": partial(check_sandbox, config),

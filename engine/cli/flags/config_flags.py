@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_error, print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.config import Config
 from engine.core.errors import ConfigError, StoreError
@@ -45,7 +45,7 @@ def config_sources(args: argparse.Namespace) -> ConfigSources:
     )
 
 
-def load_user_config(args: argparse.Namespace, report: Callable[[str], None] = print_error) -> Config:
+def load_user_config(args: argparse.Namespace, report: Callable[[str], None] = print_note) -> Config:
     """Return the configuration, and print or *report* what of it is ignored. It blocks. Raises `ConfigError`."""
     loaded = load_sources(config_sources(args))
     config = attrs.evolve(loaded.config(), plugins=tuple(bundle.plugin for bundle in loaded_bundles()))

@@ -44,13 +44,15 @@ def is_usual_place(place: str) -> bool:
 
 
 @asynccontextmanager
-async def open_store(place: str) -> AsyncGenerator[FullStore]:
+async def open_store(place: str, *, only_reads: bool = False) -> AsyncGenerator[FullStore]:
     """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`.
+
+    With *only_reads* nothing will be written, and a file that can't be written is read all the same.
 
     After a block that ended well, shell completion learns the names of the newest sessions; a cancel leaves the old ones.
     """
     # The protocols of `open_store_at` are those of the engine; both databases implement the rest as well.
-    store = cast("FullStore", await open_store_at(place))
+    store = cast("FullStore", await open_store_at(place, only_reads=only_reads))
     try:
         yield store
         if is_usual_place(place):

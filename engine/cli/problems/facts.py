@@ -81,8 +81,8 @@ def _setting(failure: FailureFacts) -> tuple[str, str]:
 
 
 def _origin(failure: FailureFacts, around: Surroundings) -> str:
-    origin = around.url_origin(failure.info.host)
-    return f" (base URL from {origin})" if origin else ""
+    place = around.url_place(failure.info.host)
+    return f" (base URL from {place})" if place else ""
 
 
 def _status(failure: FailureFacts, _: Surroundings) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -113,6 +114,26 @@ class Surroundings(Value):
         if host is None:
             return ""
         return next((variable for variable in host.base_variables if self.env.get(variable, "").strip()), "")
+
+    def url_place(self, name: str) -> str:
+        """Return where the base URL of a host is set: file and line, or the setting; empty: it is the host's own.
+
+        It reads a file.
+        """
+        configured = self.config.hosts.get(name)
+        if configured is None or not configured.base_url or not self.config.source:
+            return self.url_origin(name)
+        # Imported here: reading a configuration again is for a failure.
+        from engine.settings_file.config_keys import value_at
+        from engine.settings_file.document import read_document
+
+        key = ("hosts", name, "base_url")
+        try:
+            document = read_document(Path(self.config.source), "user")
+        except ConfigError:
+            document = None
+        is_there = document is not None and value_at(document.values, key) == configured.base_url
+        return document.location(key) if document is not None and is_there else self.url_origin(name)
 
     def nearest_models(self, model: str, most: int = 3) -> tuple[str, ...]:
         """Return the names of the same host's models that are most like *model*."""

@@ -66,7 +66,7 @@ def _context(args: argparse.Namespace) -> int:
         report = context_report(stored.state, config, model=args.model)
         return report.as_json() if args.json else escape_control_chars(report.as_text())
 
-    return print_text(f"{with_store(args, work)}\n")
+    return print_text(f"{with_store(args, work, only_reads=True)}\n")
 
 
 # -- compact, uncompact -------------------------------------------------------------------------

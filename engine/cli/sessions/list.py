@@ -75,7 +75,7 @@ def _list(args: argparse.Namespace) -> int:
         return _Page(rows=await with_agents(store, rows), short=short, has_others=has_others)
 
     try:
-        page = with_store(args, work)
+        page = with_store(args, work, only_reads=True)
     except NoStoreYet:
         page = _Page()
     rows = page.rows[:most]
@@ -172,7 +172,7 @@ def _search(args: argparse.Namespace) -> int:
         return _Page(hits=hits, short={} if args.json else short_ids(await store.ids()), has_others=has_others)
 
     try:
-        page = with_store(args, work)
+        page = with_store(args, work, only_reads=True)
     except NoStoreYet:
         page = _Page()
     if args.json:

@@ -206,7 +206,7 @@ def _prune(args: argparse.Namespace) -> int:
         return len(roots & set(deleted)), len(roots - set(deleted))
 
     if args.dry_run:
-        lines = with_store(args, look)
+        lines = with_store(args, look, only_reads=True)
         return print_text(
             "".join(f"{escape_control_chars(line)}\n" for line in lines)
             + f"{counted(len(lines), 'session')} would be deleted\n"

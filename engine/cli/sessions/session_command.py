@@ -39,10 +39,17 @@ def run_subcommand(
     return run_command(name, lambda: run(parse_arguments(name, arguments)), hints=hints)
 
 
-def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T]], *, may_make: bool = False) -> T:
+def with_store(
+    args: argparse.Namespace,
+    work: Callable[[FullStore], Awaitable[T]],
+    *,
+    may_make: bool = False,
+    only_reads: bool = False,
+) -> T:
     """Run *work* with the open store and return its result.
 
-    Raises `NoStoreYet` if the store does not exist, unless *may_make* allows creating it; `ConfigError`, `StoreError`.
+    With *only_reads* it writes nothing, and a file that can't be written is read all the same: after a disk has failed,
+    say. Raises `NoStoreYet` if the store does not exist, unless *may_make* allows creating it; `ConfigError`, `StoreError`.
     """
     place = resolve_store(args)
     # Reading must not create an empty store as a side effect.
@@ -51,7 +58,7 @@ def with_store(args: argparse.Namespace, work: Callable[[FullStore], Awaitable[T
         raise NoStoreYet(f"there are no sessions so far: {place} does not exist")
 
     async def run() -> T:
-        async with open_store(place) as store:
+        async with open_store(place, only_reads=only_reads) as store:
             return await work(store)
 
     return trio.run(run)

@@ -45,7 +45,7 @@ def _show(args: argparse.Namespace) -> int:
         # Including its sub-agents, as in `engine stats`.
         return attrs.evolve(story, state=attrs.evolve(story.state, usage=spent.usage, cost=spent.cost))
 
-    story = with_store(args, work)
+    story = with_store(args, work, only_reads=True)
     return print_text(
         _as_json(story) if args.json else _as_text(story, with_results=args.results, with_usage=args.usage)
     )

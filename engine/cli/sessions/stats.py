@@ -43,7 +43,7 @@ def _run(args: argparse.Namespace) -> int:
         return {kind: await store.spending(attrs.evolve(query, by=kind)) for kind in ("total", *kinds)}
 
     try:
-        spending = with_store(args, work)
+        spending = with_store(args, work, only_reads=True)
     except NoStoreYet:  # a new user has spent nothing: that is no error
         spending = {}
     total = next(iter(spending.get("total", ())), _NOTHING)

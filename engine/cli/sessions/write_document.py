@@ -31,7 +31,7 @@ def write_document(args: argparse.Namespace, render: Callable[[Journals], str], 
         journals = await collect_session(store, await resolve_session_id(store, args.session))
         return await to_thread(render, journals)
 
-    text = with_store(args, work)
+    text = with_store(args, work, only_reads=True)
     if target is None:
         return print_text(text)
     try:

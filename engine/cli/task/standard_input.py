@@ -17,7 +17,7 @@ from typing import Final, Literal
 import attrs
 
 from engine.cli.task.wait_readable import wait_readable
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_error, print_note
 from engine.core.errors import ConfigError
 from engine.core.value_base import Value
 
@@ -68,7 +68,7 @@ def _has_begun(descriptor: int, *, waits: bool) -> bool:
     """Wait for the first byte or the end; return whether one came."""
     if wait_readable(descriptor, _NOTICE_AFTER):
         return True
-    print_error("engine: waiting for standard input (--stdin=skip does not read it)")
+    print_note("engine: waiting for standard input (--stdin=skip does not read it)")
     return wait_readable(descriptor, math.inf if waits else FIRST_BYTE_WITHIN - _NOTICE_AFTER)
 
 
@@ -78,7 +78,7 @@ def _read_all(descriptor: int, limit: int) -> bytes:
     total, next_notice = 0, time.monotonic() + _NOTICE_EVERY
     while True:
         if not wait_readable(descriptor, next_notice - time.monotonic()):
-            print_error(f"engine: reading standard input ({total:,} bytes so far)")
+            print_note(f"engine: reading standard input ({total:,} bytes so far)")
             next_notice = time.monotonic() + _NOTICE_EVERY
             continue
         chunk = os.read(descriptor, _CHUNK)

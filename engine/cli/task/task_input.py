@@ -11,7 +11,7 @@ import attrs
 
 from engine.cli.task.standard_input import StandardInput
 from engine.cli.task.task_files import TaskPart, find_mentions, from_bytes, is_secret, load_file
-from engine.cli.terminal.standard_streams import print_error
+from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_on_one_line
 from engine.core.errors import ConfigError
 from engine.core.messages import MediaPart
@@ -51,7 +51,7 @@ def build_input(words: str, attached: Sequence[str], folder: Path, stdin: Standa
     """
     mentions = find_mentions(words, folder)
     for name in mentions.unknown:
-        print_error(f"engine: no such file: {escape_on_one_line(name)}; it stays in the task as text")
+        print_note(f"engine: no such file: {escape_on_one_line(name)}; it stays in the task as text")
     here = Path()
     names = [*((name, folder) for name in mentions.paths), *((name, here) for name in attached)]
     _check_secrets([name for name, _ in names], asks=asks)

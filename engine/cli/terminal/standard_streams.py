@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 _own_output: TextIO | None = None
+_are_notes_hidden = False
 
 
 def standard_output() -> TextIO | None:
@@ -75,6 +76,18 @@ def print_text(text: str) -> int:
         print_error(f"engine: can't write to standard output: {error.strerror}")
         return _OUTPUT_FAILED
     return 0
+
+
+def hide_notes(*, is_hidden: bool) -> None:
+    """Hide what `print_note` is to print from now on, or show it again."""
+    global _are_notes_hidden  # noqa: PLW0603  # as there is one standard error
+    _are_notes_hidden = is_hidden
+
+
+def print_note(text: str) -> None:
+    """Write a line that is no error to standard error, unless notes are hidden."""
+    if not _are_notes_hidden:
+        print_error(text)
 
 
 def print_error(text: str) -> None:

@@ -38,13 +38,27 @@ def create_file(path: Path) -> None:
         raise StoreError(f"the store {path} can't be written: {error.strerror or error}") from error
     if not path.is_file():
         raise StoreError(f"the store {path} can't be written: it exists and is no file")
-    # Otherwise SQLite opens it read-only, and fails at the first event. It also creates files in the folder.
-    is_effective = os.access in os.supports_effective_ids
-    if not os.access(path, os.R_OK, effective_ids=is_effective):
+    if not may_access(path, os.R_OK):
         raise StoreError(f"the store {path} can't be read: this user has no right to")
-    for place, name in ((path, "it"), (path.parent, "its folder")):
-        if not os.access(place, os.R_OK | os.W_OK, effective_ids=is_effective):
-            raise StoreError(f"the store {path} can't be written: {name} is read-only")
+    if problem := _write_problem(path):
+        raise StoreError(f"the store {path} can't be written: {problem}")
+
+
+def is_read_only(path: Path) -> bool:
+    """Return whether a file is there that this user can read, but not write. It blocks."""
+    return may_access(path, os.R_OK) and path.is_file() and bool(_write_problem(path))
+
+
+def _write_problem(path: Path) -> str:
+    """Return why SQLite can't write to a file; empty: it can. It also creates files in the folder."""
+    # Otherwise SQLite opens it read-only, and fails at the first event.
+    places = ((path, "it"), (path.parent, "its folder"))
+    return next((f"{name} is read-only" for place, name in places if not may_access(place, os.R_OK | os.W_OK)), "")
+
+
+def may_access(place: Path, mode: int) -> bool:
+    """Return whether this user has a right at *place*, as `os.access` says it for the user that the process acts for."""
+    return os.access(place, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def journal_mode(path: Path, mounts: Path = MOUNTS) -> JournalMode:

@@ -16,20 +16,24 @@ from engine.core.ids import SessionId
 from engine.core.threads import in_background
 from engine.store.leases import Owner
 from engine.store.memory import MEMORY
-from engine.store.sqlite.connections import Connections
+from engine.store.sqlite.connections import Connections, file_uri
 from engine.store.sqlite.error_mapping import is_transient, map_errors, primary_code
-from engine.store.sqlite.file_location import JournalMode, create_file, journal_mode
+from engine.store.sqlite.file_location import JournalMode, create_file, is_read_only, journal_mode
 from engine.store.sqlite.migrate import check_compatible, migrate
 
 
 @attrs.define(eq=False, repr=False)
 class FileOpening:
-    """Opens the file in a thread, and closes it again if the caller was cancelled."""
+    """Opens the file in a thread, and closes it again if the caller was cancelled.
+
+    A file that can't be written is copied into memory, if nothing is going to be written.
+    """
 
     _path: Path
     _lock_timeout: float
     _mounts: Path
     owner: Owner
+    _only_reads: bool = False
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _opened: tuple[Connections, sqlite3.Connection] | None = attrs.field(default=None, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
@@ -40,16 +44,21 @@ class FileOpening:
             return self._opened_at(MEMORY, "memory")
         # Resolved, because SQLite puts its WAL next to a link's target, and the target's file system decides the mode.
         path = Path(os.path.realpath(self._path))
+        if self._only_reads and is_read_only(path):
+            return self._opened_at(MEMORY, "memory", source=path)
         create_file(path)
         return self._opened_at(str(path), journal_mode(path, self._mounts))
 
-    def _opened_at(self, path: str, mode: JournalMode) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
+    def _opened_at(
+        self, path: str, mode: JournalMode, source: Path | None = None
+    ) -> tuple[Connections, sqlite3.Connection, Sequence[SessionId]]:
         connections = Connections(path=path, mode=mode, lock_timeout=self._lock_timeout)
+        name = path if source is None else str(source)
         try:
-            with map_errors(connections.path):
-                connection, damaged = self._connect(connections)
+            with map_errors(name):
+                connection, damaged = self._connect(connections, source)
         except StoreMismatch as error:
-            raise StoreMismatch(f"the store {connections.path}: {error}", is_newer=error.is_newer) from error
+            raise StoreMismatch(f"the store {name}: {error}", is_newer=error.is_newer) from error
         # `abandon` may be called at any time: one of the two sees what the other has set, and closes the connection.
         with self._lock:
             self._opened = connections, connection
@@ -57,15 +66,20 @@ class FileOpening:
                 connection.close()
         return connections, connection, damaged
 
-    def _connect(self, connections: Connections) -> tuple[sqlite3.Connection, Sequence[SessionId]]:
+    def _connect(self, connections: Connections, source: Path | None) -> tuple[sqlite3.Connection, Sequence[SessionId]]:
         connection = connections.open(check_compatible)
         try:
-            return connection, self._prepare(connections, connection)
+            if source is not None:
+                _copy(source, connection)
+                check_compatible(connection)
+            return connection, self._prepare(
+                connections, connection, connections.path if source is None else str(source)
+            )
         except BaseException:  # re-raised: only this frame has the connection
             connection.close()
             raise
 
-    def _prepare(self, connections: Connections, connection: sqlite3.Connection) -> Sequence[SessionId]:
+    def _prepare(self, connections: Connections, connection: sqlite3.Connection, name: str) -> Sequence[SessionId]:
         from engine.store.sqlite.integrity import check_file, is_due
 
         migrate(connection)
@@ -74,7 +88,7 @@ class FileOpening:
             _try_to_write(connection)
         damaged: Sequence[SessionId] = ()
         if is_due(connection, self.owner):
-            damaged = check_file(connection, connections.path)
+            damaged = check_file(connection, name)
             if not damaged:
                 with _no_lock_wait(connection, self._lock_timeout):
                     _note(connection, self.owner)
@@ -89,6 +103,28 @@ class FileOpening:
             if self._opened is not None:
                 # In a thread, since closing checkpoints the WAL.
                 in_background(self._opened[1].close)
+
+
+def _copy(source: Path, target: sqlite3.Connection) -> None:
+    """Copy a file that can't be written. Raises `sqlite3.Error`."""
+    uri = file_uri(str(source), "ro")
+    try:
+        _copy_at(uri, target)
+    except sqlite3.OperationalError:
+        # Next to a WAL, SQLite needs a file of its own, and can't create it there. Without a WAL, and without a journal
+        # to roll back, the file is complete.
+        if any(_has_content(Path(f"{source}{ending}")) for ending in ("-wal", "-journal")):
+            raise
+        _copy_at(f"{uri}&immutable=1", target)
+
+
+def _copy_at(uri: str, target: sqlite3.Connection) -> None:
+    with contextlib.closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+        connection.backup(target)
+
+
+def _has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def _note(connection: sqlite3.Connection, owner: Owner) -> None:

@@ -45,6 +45,7 @@ async def open_sqlite_store(
     lease_seconds: float = LEASE_SECONDS,
     schema: Schema = PRESENT,
     mounts: Path = MOUNTS,
+    only_reads: bool = False,
 ) -> SqliteStore:
     """Open a store's file, creating it if needed. Always a checkpoint; if cancelled, it is closed again.
 
@@ -54,6 +55,7 @@ async def open_sqlite_store(
         lease_seconds: after how long without a sign of life an engine loses its sessions.
         schema: the versions of events, and the upcasters for older ones.
         mounts: the file in which the system lists its mounts; for tests.
+        only_reads: nothing will be written. A file that can't be written is no error then: it is read into memory.
 
     Raises:
         StoreMismatch: the file is another program's, or a newer engine's; it is left unchanged.
@@ -61,7 +63,7 @@ async def open_sqlite_store(
         StoreError: it can't be read or written.
     """
     opening = FileOpening(
-        default_path() if path is None else Path(path), lock_timeout, mounts, Owner(seconds=lease_seconds)
+        default_path() if path is None else Path(path), lock_timeout, mounts, Owner(seconds=lease_seconds), only_reads
     )
     try:
         connections, connection, damaged = await to_thread(opening.run)

@@ -164,7 +164,10 @@ def test_unreachable_provider_fails(shell: Shell) -> None:
     shell.run("add lab", KEY)
     code, out, err = shell.run("test lab")
     assert (code, out) == (1, "")
-    assert err.startswith("lab: ")
+    assert err == (
+        f"lab: Nothing listens at 127.0.0.1:9 (base URL from {shell.folder}/config/engine/config.toml:3)\n"
+        "Next: start the server\nor: engine models\n"
+    )
 
 
 def test_keyring_holds_the_key(shell: Shell) -> None:

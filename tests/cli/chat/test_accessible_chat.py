@@ -59,7 +59,7 @@ def chat(host: str, tmp_path: Path) -> Iterator[Lines]:
         "PYTHONPATH": str(REPOSITORY),
         "ANTHROPIC_API_KEY": "test-key-0123456789",
         "ANTHROPIC_BASE_URL": host,
-        "ENGINE_MODEL": "",
+        "ENGINE_MODEL": "anthropic/claude-sonnet-5-5",
         "ENGINE_CONFIG": "",
         **{f"XDG_{name}_HOME": str(tmp_path / name) for name in ("CONFIG", "STATE", "DATA")},
         "HOME": str(tmp_path / "home"),

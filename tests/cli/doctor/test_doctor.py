@@ -18,7 +18,7 @@ import trio
 import trio.testing
 
 from engine.cli.doctor.check_result import CheckResult, CheckResults
-from engine.cli.doctor.config_checks import check_store
+from engine.cli.doctor.config_checks import check_state, check_store
 from engine.cli.doctor.doctor import run_checks
 from engine.cli.doctor.machine_checks import check_clipboard, check_sandbox, check_terminal
 from engine.cli.main import main
@@ -65,9 +65,9 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 def test_empty_home_has_nothing_to_mend(shell: Shell) -> None:
     code, findings, _ = shell.run()
     assert code == 0
-    assert {"version", "python", "config", "project", "keys", "store", "git", "rg", "sandbox", "limits"} <= set(
-        findings
-    )
+    assert {"version", "python", "config", "project", "keys", "store", "state", "git", "rg", "sandbox", "limits"} <= {
+        *findings
+    }
     assert findings["keys"] == [
         CheckResult("keys", "warn", "no provider has a key; a local model needs none", "engine auth add HOST")
     ]
@@ -213,6 +213,35 @@ def test_store(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:100] + b"\x00" * 5_000 + path.read_bytes()[5_100:])
     damaged = check_store(str(path))[-1]
     assert (damaged.state, damaged.next) == ("fail", f"engine sessions repair --store {path}")
+
+
+@pytest.mark.os
+def test_state_is_the_users_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    assert check_state(folder) == [CheckResult("state", "ok", f"{folder} does not exist yet")]
+    folder.mkdir()
+    folder.chmod(0o755)
+    assert check_state(folder) == [CheckResult("state", "ok", str(folder))]
+    folder.chmod(0o775)
+    (found,) = check_state(folder)
+    assert (found.state, found.next) == ("fail", f"chmod go-w {folder}")
+    (tmp_path / "file").touch()
+    assert check_state(tmp_path / "file" / "engine")[0].text == f"{tmp_path / 'file'} is not a directory"
+
+
+@pytest.mark.os
+@pytest.mark.usefixtures("not_root")
+def test_what_can_not_be_written_fails(tmp_path: Path) -> None:
+    folder, path = tmp_path / "state", tmp_path / "data" / "sessions.db"
+    for each in (folder, path.parent):
+        each.mkdir()
+    sqlite3.connect(path).close()
+    for each in (folder, path.parent):
+        each.chmod(0o500)
+    (state,), store = check_state(folder), check_store(str(path))[-1]
+    assert [one.state for one in (state, store)] == ["fail", "fail"]
+    assert [one.next for one in (state, store)] == [f"chmod u+rwX {folder}", f"chmod u+rwX {path.parent}"]
+    assert "can be listed and exported" in store.text
 
 
 async def test_slow_check_is_a_warning(autojump_clock: trio.testing.MockClock) -> None:

@@ -186,7 +186,7 @@ async def test_addresses_without_a_server(screens: Screens) -> None:
         assert shown.retries > 0
     shown = await screens.show("http://models..example/v1")
     assert shown.lines == [
-        "Cannot find models..example (base URL from [hosts.lab] base_url)",
+        "Cannot find models..example (base URL from config.toml:8)",
         "Next: check the network, the VPN and [hosts.lab] base_url",
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -26,6 +27,7 @@ from engine.core.errors import (
 )
 from engine.core.events import STOP_REASONS, StopReason, TurnResult
 from engine.core.settings import Limits
+from engine.settings_file.config_file import load_config
 from scripts import message_reference
 
 AROUND = Surroundings(env={"ANTHROPIC_API_KEY": "sk-ant-0123456789a1b2"}, place="/home/me/sessions.db")
@@ -139,6 +141,24 @@ def test_base_url_is_traced_to_its_setting() -> None:
         "Next: check the network, the VPN and OPENAI_BASE_URL",
     ]
     config = Config(hosts={"openai": HostConfig(base_url="https://a.example")})
+    assert "(base URL from [hosts.openai] base_url)" in lines_of(result, Surroundings(config=config))[0]
+
+
+def test_base_url_is_traced_to_its_line(tmp_path: Path) -> None:
+    result = TurnResult(
+        stop_reason="provider_error", failure=ErrorInfo(code="name_not_found", host="openai", subject="a.example")
+    )
+    file = tmp_path / "config.toml"
+    file.write_text('[hosts.openai]\n\nbase_url = "https://a.example"\n')
+    config = load_config(file, {})
+    assert lines_of(result, Surroundings(config=config)) == [
+        f"Cannot find a.example (base URL from {file}:3)",
+        "Next: check the network, the VPN and [hosts.openai] base_url",
+    ]
+    # Another value counts by now, or the file is gone.
+    file.write_text('[hosts.openai]\nbase_url = "https://b.example"\n')
+    assert "(base URL from [hosts.openai] base_url)" in lines_of(result, Surroundings(config=config))[0]
+    file.unlink()
     assert "(base URL from [hosts.openai] base_url)" in lines_of(result, Surroundings(config=config))[0]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -533,6 +534,33 @@ def test_invalid_store_is_reported(engine_here: Engine) -> None:
     said = engine_here("sessions", "--store", "x")
     assert (said.code, "the file is no SQLite database" in said.err) == (2, True)
     assert engine_here("sessions", "list", "--store", "/dev/null/x").code == 74
+
+
+@pytest.mark.usefixtures("not_root")
+def test_store_that_can_not_be_written_is_read(three: Engine, tmp_path: Path) -> None:
+    """As on a disk that was mounted read-only after an error; the second time with a log that an engine has left."""
+    folder, file = tmp_path / "disk", tmp_path / "disk" / "sessions.db"
+    folder.mkdir()
+    Path(os.environ["ENGINE_STORE"]).rename(file)
+    store = ("--store", str(file))
+    for title in ("Write the docs", "In the log"):
+        with closing(sqlite3.connect(file)) as engine:
+            if title == "In the log":
+                engine.execute("UPDATE sessions SET given_title = ?, title = ? WHERE id = ?", (title, title, TWO))
+                engine.commit()
+                file.chmod(0o400)
+            folder.chmod(0o500)
+            try:
+                assert title in three("sessions", "list", *store).out
+                assert "mended the parser" in three("sessions", "search", "mended", *store).out
+                assert "Written." in three("sessions", "show", TWO, *store).out
+                assert three("sessions", "export", ONE, "-o", "-", *store).code == 0
+                assert three("stats", *store).out.startswith("in the last 30 days: 3 sessions")
+                assert three("sessions", "prune", "--older-than", "0h", "--dry-run", *store).code == 0
+                refused = three("sessions", "rename", TWO, "New", *store)
+                assert (refused.code, "is read-only" in refused.err) == (74, True)
+            finally:
+                folder.chmod(0o700)
 
 
 # ---- stats -----------------------------------------------------------------------------------------------------
