@@ -158,6 +158,18 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Keep it away again where a test has released it, and with it what each file has loaded: many tests run the collector."""
+    handled = yield
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+    elif not gc.get_freeze_count():
+        gc.freeze()
+    return handled
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     # A long test that begins last would cost its whole length: the other worker has nothing left to do meanwhile.
     items.sort(key=_is_short)

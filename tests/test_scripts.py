@@ -1,14 +1,45 @@
 """The scripts of `make check` and `make docs`: the checks of words and of shape, and the API reference."""
 
 import ast
+import sys
 from pathlib import Path
 
 import attrs
 import pytest
 
-from scripts import api_reference, check_messages, check_shape, check_words
+from scripts import api_reference, async_rules, check_messages, check_shape, check_words
 
 HERE = Path("here.py")
+
+
+BAD_ASYNC = """
+import trio
+async def generator():
+    async with trio.open_nursery():
+        yield 1
+async def clean_up():
+    try:
+        pass
+    finally:
+        await trio.sleep(1)
+async def ignored():
+    try:
+        pass
+    finally:
+        await trio.sleep(1)  # noqa: ASYNC102
+"""
+
+
+def test_async_rules_find_what_flake8_async_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.py"
+    file.write_text(BAD_ASYNC)
+    for codes, count in (("ASYNC101", 1), ("ASYNC102", 1), ("ASYNC101,ASYNC102,ASYNC900,ASYNC911", 3)):
+        monkeypatch.setattr(sys, "argv", ["any", "--enable", codes, str(file)])
+        found = [(main(), capsys.readouterr().out) for main in (async_rules.flake8_async.main, async_rules.main)]
+        assert found[0] == found[1]
+        assert (found[0][0], found[0][1].count("ASYNC")) == (1, count)
 
 
 def test_names_are_split_at_underscores_and_capitals() -> None:

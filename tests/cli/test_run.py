@@ -424,7 +424,7 @@ def test_closed_reader_ends_it(engine: Start) -> None:
     command = engine("run", "--stream", "--yes", f"tree {sleeper}")
     command.read_until("two.")
     command.hang_up()
-    assert command.process.wait(20) == 141
+    assert command.process.wait(40) == 141
     assert sleepers(sleeper) == []
 
 
@@ -434,7 +434,7 @@ def test_blocked_reader_does_not_delay_exit(engine: Start) -> None:
     command.read_until("x")
     time.sleep(0.5)
     command.send(signal.SIGTERM)
-    assert command.process.wait(20) in {143, 0}, "0 if the answer was there before the signal"
+    assert command.process.wait(40) in {143, 0}, "0 if the answer was there before the signal"
 
 
 @pytest.mark.parametrize(

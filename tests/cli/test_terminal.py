@@ -312,7 +312,7 @@ def test_halted_terminal_does_not_delay_exit(engine: Start) -> None:
     command.type("\x13")
     time.sleep(1.2)  # the next status line hangs
     command.send(signal.SIGTERM)
-    assert command.process.wait(20) == 143
+    assert command.process.wait(40) == 143
     assert sleepers(sleeper) == []
 
 

@@ -48,7 +48,7 @@ async def test_cancel_waits_for_no_server(tmp_path: Path, era: str) -> None:
                 await trio.sleep(0.01)
             begin = trio.current_time()
             nursery.cancel_scope.cancel()
-        assert trio.current_time() - begin < 10
+        assert trio.current_time() - begin < 60
         assert text_of(await answer(task, call("echo", text="on"))) == "echo: on"
         while task.report.late_answers == 0:
             await trio.sleep(0.01)
@@ -68,7 +68,7 @@ async def test_cancel_everywhere_in_a_call(tmp_path: Path, tool: str, is_full: b
             before = received(log, calls)
             instrument = CancelAt(step)
             trio.lowlevel.add_instrument(instrument)
-            with trio.move_on_after(60 if tool == "echo" else 0.3), instrument.scope():
+            with trio.move_on_after(60 if tool == "echo" else 1.0), instrument.scope():
                 await answer(task, call(tool))
             trio.lowlevel.remove_instrument(instrument)
             if not instrument.has_fired:

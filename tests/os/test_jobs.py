@@ -84,7 +84,7 @@ async def opened(
 async def settled(session: Session, prompt: str = "go") -> list[Settlement]:
     """Run a turn, and return how its calls went."""
     found: list[Settlement] = []
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         async with session.prompt(prompt) as turn:
             found += [event.settlement async for event in turn if isinstance(event, CallSettled)]
     assert turn.result.stop_reason == "completed"
@@ -121,6 +121,8 @@ async def test_journal_records_the_jobs_end(tmp_path: Path) -> None:
     store = MemoryStore()
     async with opened([job("exit 3"), BYE, job("sleep 60"), BYE], tmp_path, store) as (_, session):
         await settled(session)
+        with trio.fail_after(60):
+            await session.background.jobs.get("web").over.wait()
         await settled(session)
     notices = [event.text for event in await store.load(session.id) if isinstance(event, Notice)]
     assert re.fullmatch(r"the background job web has ended: exit code 3, \d+\.\d s", notices[0])

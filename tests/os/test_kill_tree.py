@@ -253,4 +253,4 @@ async def test_hunt_gives_up_and_names_the_rest(proc: Proc) -> None:
     proc.add(FAR, start=1)
     start = trio.current_time()
     assert await end_processes(lambda: [ProcessId(FAR, 1)], grace=0.05) == (ProcessId(FAR, 1),)
-    assert 0.04 < trio.current_time() - start < 9
+    assert 0.04 < trio.current_time() - start < 30

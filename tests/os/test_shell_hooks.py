@@ -185,7 +185,7 @@ async def test_leftovers_of_a_command_are_ended() -> None:
 async def test_commands_of_one_event_run_at_the_same_time(tmp_path: Path) -> None:
     # Each waits for the other, and the first one denies the call.
     meet = (
-        "touch {0}/{1}; for i in $(seq 100); do [ -e {0}/{2} ] && break; sleep 0.05; done; [ -e {0}/{2} ] || exit 1; "
+        "touch {0}/{1}; for i in $(seq 1000); do [ -e {0}/{2} ] && break; sleep 0.05; done; [ -e {0}/{2} ] || exit 1; "
     )
     first = meet.format(tmp_path, "a", "b") + "echo no >&2; exit 2"
     second = meet.format(tmp_path, "b", "a") + f"cat >{tmp_path}/audit"
@@ -343,7 +343,10 @@ async def test_commands_at_the_edges_of_a_session(tmp_path: Path) -> None:
     made = load_hooks(dict.fromkeys(("SessionStart", "Notification", "SessionEnd", "TaskCompleted"), one))
     async with world(DONE, hooks=made) as w:
         await w.play()
-        await trio.sleep(0.5)
+        # Nobody waits for this one but we.
+        with trio.fail_after(60):
+            while "Notification" not in log.read_text():
+                await trio.sleep(0.01)
     assert log.read_text().split() == ["SessionStart", "TaskCompleted", "Notification", "SessionEnd"]
 
 

@@ -262,12 +262,17 @@ def repeatable_process() -> Generator[None]:
     """
     was_enabled = gc.isenabled()
     state = random.getstate()
+    # What the host has frozen stays so: it may be the whole of a large test run.
+    is_frozen = gc.get_freeze_count() > 0
+    if is_frozen:
+        gc.collect()
     gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not is_frozen:
+            gc.unfreeze()
         random.setstate(state)
         if was_enabled:
             gc.enable()

@@ -174,7 +174,7 @@ def status_of(program: str, folder: Path, *, until: str) -> str:
 
     async def main() -> None:
         sources = StatusSources(chat.machine.facts, config, lambda: "ses", lambda: str(folder))
-        with trio.move_on_after(10):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(sources.run, lambda: None)
                 while not await trio.Path(folder / until).exists():

@@ -21,7 +21,7 @@ SESSION = SessionId("ses_shell")
 
 def processes() -> list[object]:
     """Those that are left; one that was killed may take a moment to be gone."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (left := find_marked(lambda mark: mark.startswith(marker(SESSION)))) and time.monotonic() < until:
         time.sleep(0.01)
     return [*left]

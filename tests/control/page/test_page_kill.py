@@ -54,7 +54,7 @@ async def test_page_goes_on_after_a_kill(folder: Path, browser_address: str) -> 
         await trio.to_thread.run_sync(server.start)
         await page.wait("document.querySelector('.connection').textContent === 'Connected'")
         # The longest pause between two attempts, and what a machine that stands still may take besides.
-        assert time.monotonic() - server.started < 12
+        assert time.monotonic() - server.started < 40
         await status(page, "Interrupted")
         await page.wait(f"{FACTS} === 'interrupted'")
         # The lanes end where the server did, and grow no more.

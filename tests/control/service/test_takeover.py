@@ -36,6 +36,7 @@ class Predecessor:
         self.folder = folder
         self.lock = ServerLock.acquire(folder)
         self.sockets = ListeningSockets()
+        self.accepting = trio.CancelScope()
         self.has_stopped = False
         self.has_ended = False
 
@@ -44,8 +45,11 @@ class Predecessor:
 
     async def serve(self, listener: trio.SocketListener) -> None:
         try:
-            with trio.move_on_after(1):  # for a successor that never connects
-                await hand_over(await listener.accept(), self.lock, self.sockets, self.stop)
+            stream: trio.SocketStream | None = None
+            with self.accepting:
+                stream = await listener.accept()
+            if stream is not None:
+                await hand_over(stream, self.lock, self.sockets, self.stop)
         finally:
             self.has_ended = True
 
@@ -126,6 +130,9 @@ def test_cancelled_successor_leaves_nothing_open(folder: Path, count_runs: Count
                 is_taken = True
                 inherited.sockets.close()
                 inherited.lock.close()
+            await trio.testing.wait_all_tasks_blocked()
+            # If the successor has not connected by now, it never will.
+            server.accepting.cancel()
             while not (server.has_stopped or server.has_ended):
                 await trio.sleep(0.001)
             if not server.has_stopped:

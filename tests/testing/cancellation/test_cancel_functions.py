@@ -1,5 +1,6 @@
 """`cancel_everywhere` with functions of Trio: what it runs, what it says, what it refuses."""
 
+import gc
 import subprocess
 import sys
 import textwrap
@@ -58,6 +59,12 @@ def test_each_point_in_each_way() -> None:
     assert cancel_everywhere(two_tasks, by="scope", every=3).runs == -(-report.points // 3)
     assert cancel_everywhere(two_tasks, by=("scope_twice",), seconds=(1, 2)).runs == 2 * report.points
     assert cancel_everywhere(two_tasks, by=("scope",), schedules=3).runs >= 3 * (report.points - 2)
+
+
+def test_what_the_host_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    cancel_everywhere(two_tasks, by="scope", every=3)
+    assert gc.get_freeze_count() > 0
 
 
 @pytest.mark.parametrize("way", FUNCTION_WAYS)
