@@ -19,6 +19,7 @@ import attrs
 from engine.config.mcp_config import McpServer
 from engine.core.errors import ConfigError
 from engine.core.value_base import Value
+from engine.mcp.server_skills import ServerSkill
 from engine.mcp.server_text import bounded, clean, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.permission.grants.state_file import StateFile
@@ -155,6 +156,8 @@ def mentions(tool: ToolDefinition, others: Iterable[str]) -> tuple[str, ...]:
 
 
 def _lines_of(tool: ToolDefinition) -> list[str]:
+    if tool.skill:
+        return ServerSkill.of(tool).lines()
     lines = [f"title: {bounded(tool.title)}"] if tool.title else []
     lines += bounded(tool.description).splitlines() or ["(no description)"]
     for what, text in (

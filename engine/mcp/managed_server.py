@@ -17,6 +17,7 @@ from engine.core.threads import to_thread
 from engine.json_schema.foreign_schema import ForeignSchema, parse_foreign_schema
 from engine.mcp.approvals import Approvals, Approved, Withheld, review, withheld_tools
 from engine.mcp.elicitation import ask_user
+from engine.mcp.server_skills import skill_description
 from engine.mcp.server_task import ServerTask, imported
 from engine.mcp.server_text import bounded, framed_description, one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList
@@ -101,9 +102,6 @@ class ManagedServer:
             self.approved = await to_thread(approvals.load, self.task.name, self.task.server)
         except (ConfigError, StoreError) as error:
             self.problem = str(error)
-        if self.task.server.is_foreign and not self.approved.fingerprint:
-            # Nothing that a project or a plugin names is started before the user has seen it.
-            self.task.hold(f"it was not approved yet, or has changed: engine mcp approve {self.task.name}")
         self.is_running = True
         try:
             with self.scope:
@@ -114,10 +112,13 @@ class ManagedServer:
 
     async def _run(self, approvals: Approvals) -> None:
         """Run it and check its lists, until it ends or is cancelled. Always a checkpoint. Raises nothing ordinary."""
+        is_new = self.task.server.is_foreign and not self.approved.fingerprint
+        # Nothing that a project or a plugin names is started before the user has seen it.
+        held = f"it was not approved yet, or has changed: engine mcp approve {self.task.name}" if is_new else ""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._keep_offer, approvals)
             with ErrorBoundary() as boundary:
-                await self.task.run()
+                await self.task.run(held)
             if boundary.error is not None:
                 self.problem = one_line(str(boundary.error))
             nursery.cancel_scope.cancel(reason="the server's task is over")
@@ -179,10 +180,15 @@ class ManagedServer:
         )
 
         async def answer(agrees: bool) -> None:  # noqa: FBT001  # as `SourceQuestion` has it
-            self.declined.add(key)
-            if agrees:
+            if not agrees:
+                self.declined.add(key)
+                return
+            try:
+                # If cancelled here, the next turn asks again.
                 await approve(name, offer.listed)
-                self.declined.discard(key)
+            except (ConfigError, StoreError):
+                self.declined.add(key)
+                raise
 
         return SourceQuestion(text=text, yes="Approve", answer=answer)
 
@@ -228,6 +234,8 @@ async def _call(task: ServerTask, definition: ToolDefinition, arguments: JsonArg
     # It brings the SDK, which a server that still starts may not have loaded yet.
     calls = await imported("engine.mcp.server_calls")
     caller = calls.ServerCaller(task=task, ctx=ctx, elicit=partial(ask_user, task.name, ctx))
+    if definition.skill:
+        return cast("ToolOutput", await caller.read_skill(definition, str(arguments.value.get("file") or "")))
     return cast("ToolOutput", await caller.call(definition, arguments.value))
 
 
@@ -263,12 +271,15 @@ def _let_others_run() -> None:
 def _tool(task: ServerTask, definition: ToolDefinition, schema: ForeignSchema) -> Tool:
     """Return a tool for models. Raises `ConfigError`."""
     claims = cast("dict[str, object]", json.loads(definition.annotations or "{}"))
-    return foreign_tool(
+    describe = skill_description if definition.skill else partial(framed_description, title=definition.title)
+    tool = foreign_tool(
         partial(_call, task, definition),
         server=task.name,
         name=definition.name,
         schema=schema,
-        description=framed_description(task.name, definition.title, definition.description),
+        description=describe(task.name, description=definition.description),
         claims_read_only=claims.get("readOnlyHint") is True,
         version=definition.digest,
     )
+    # The text of a skill is meant for all that follows, like that of the user's own.
+    return attrs.evolve(tool, protected=True) if definition.skill else tool

@@ -21,8 +21,9 @@ from pydantic import FileUrl, TypeAdapter, ValidationError
 
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.mcp.message_gate import HEADER_KEY, MOST_TOOLS, MessageGate
+from engine.mcp.message_gate import HEADER_KEY, MOST_TOOLS, SKILL_LIST, MessageGate
 from engine.mcp.server_memory import Era
+from engine.mcp.server_skills import EXTENSION, read_skills
 from engine.mcp.server_text import one_line
 from engine.mcp.tool_definition import ToolDefinition, ToolList, read_definitions
 
@@ -110,40 +111,57 @@ class McpConnection:
         return self.session.instructions or ""
 
     async def list_tools(self) -> FetchedTools:
-        """Return the tools. A checkpoint for each page.
+        """Return the tools, and the skills as tools. A checkpoint for each page.
 
         Raises `ProtocolError`, `MCPError` and `ValidationError`.
         """
         capabilities = self.session.server_capabilities
-        if capabilities is None or capabilities.tools is None:
-            return FetchedTools(listed=ToolList(instructions=self.instructions), seconds=_MOST_TTL)
-        tools: list[object] = []
+        listed, seconds = ToolList(instructions=self.instructions), _MOST_TTL
+        if capabilities is not None and capabilities.tools is not None:
+            tools, problem, seconds = await self._pages(self._list_tools)
+            definitions, refused = await to_thread(partial(_read, tools, is_http=self.gate.is_http))
+            listed = _with(listed, definitions, refused, problem)
+        if capabilities is not None and EXTENSION in (capabilities.extensions or {}):
+            try:
+                skills, problem, fresh = await self._pages(self._list_skills)
+            except (ProtocolError, MCPError, ValidationError) as error:
+                # The tools stand for themselves.
+                skills, problem, fresh = [], f"its skills can't be listed: {one_line(str(error))}", _MOST_TTL
+            definitions, refused = await to_thread(read_skills, skills, {tool.name for tool in listed.tools})
+            listed, seconds = _with(listed, definitions, refused, problem), min(seconds, fresh)
+        return FetchedTools(listed=listed, seconds=seconds)
+
+    async def _list_tools(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:
+        return await self.session.list_tools(params=params)
+
+    async def _list_skills(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:
+        request = types.Request[types.PaginatedRequestParams, str](method=SKILL_LIST, params=params)
+        # The gate takes the skills out of it, as it does with tools.
+        return await self.session.send_request(request, types.ListToolsResult)
+
+    async def _pages(
+        self, fetch: Callable[[types.PaginatedRequestParams], Awaitable[types.ListToolsResult]]
+    ) -> tuple[list[object], str, float]:
+        """Return the items of a list, why the rest is not read, and how long they stay the same. A checkpoint for each page."""
+        items: list[object] = []
         cursors: list[str] = []
         seconds: float | None = None
         problem = ""
         while not problem:
-            page = await self.session.list_tools(
-                params=types.PaginatedRequestParams(cursor=cursors[-1] if cursors else None)
-            )
+            page = await fetch(types.PaginatedRequestParams(cursor=cursors[-1] if cursors else None))
             if self.gate.page is None:
                 raise ProtocolError("its list of tools is not a list")
             seconds = min((page.ttl_ms or 0) / 1_000, _MOST_TTL) if seconds is None else seconds
-            tools += self.gate.page
-            problem = self._problem_with(tools, cursors, page.next_cursor)
+            items += self.gate.page
+            problem = self._problem_with(items, cursors, page.next_cursor)
             if not page.next_cursor:
                 break
             cursors.append(page.next_cursor)
-        definitions, refused = await to_thread(partial(_read, tools[:MOST_TOOLS], is_http=self.gate.is_http))
-        listed = ToolList(
-            tools=tuple(sorted(definitions, key=_name_of)),
-            refused=(*refused, *([("the rest", problem)] if problem else [])),
-            instructions=self.instructions,
-        )
-        return FetchedTools(listed=listed, seconds=seconds or 0.0)
+        return items[:MOST_TOOLS], problem, seconds or 0.0
 
-    def _problem_with(self, tools: list[object], cursors: list[str], cursor: str | None) -> str:
+    def _problem_with(self, items: list[object], cursors: list[str], cursor: str | None) -> str:
         """Return why the rest of a list is not read; empty if it is, or if there is none."""
-        if len(tools) > MOST_TOOLS or self.gate.page_size > MOST_TOOLS or (cursor and len(tools) == MOST_TOOLS):
+        if len(items) > MOST_TOOLS or self.gate.page_size > MOST_TOOLS or (cursor and len(items) == MOST_TOOLS):
             return f"only the first {MOST_TOOLS:,} tools are used"
         if cursor in cursors:
             return "the server gave the same cursor twice"
@@ -237,6 +255,15 @@ class McpConnection:
 
 def _name_of(tool: ToolDefinition) -> str:
     return tool.name
+
+
+def _with(
+    listed: ToolList, definitions: list[ToolDefinition], refused: list[tuple[str, str]], problem: str
+) -> ToolList:
+    """Return a list with more tools, sorted, and with what else was refused."""
+    rest = [("the rest", problem)] if problem else []
+    tools = (*listed.tools, *sorted(definitions, key=_name_of))
+    return attrs.evolve(listed, tools=tools, refused=(*listed.refused, *refused, *rest))
 
 
 def _read(tools: list[object], *, is_http: bool) -> tuple[list[ToolDefinition], list[tuple[str, str]]]:

@@ -30,6 +30,7 @@ _PASSED: Final = frozenset(
 )
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _LIST: Final = "tools/list"
+SKILL_LIST: Final = "skills/list"
 
 
 @attrs.define(eq=False)
@@ -76,10 +77,14 @@ class MessageGate:
                 if message.id not in self._open:
                     self.report.late_answers += 1
                     return False
-                is_list = self._open.pop(message.id) == _LIST
+                method = self._open.pop(message.id)
                 if isinstance(message, types.JSONRPCResponse):
                     # As the protocol has it for a result that says nothing; the SDK would refuse it.
                     message.result.setdefault("resultType", "complete")
+                    if method == SKILL_LIST:
+                        # It goes on as a list without tools.
+                        message.result["tools"] = message.result.get("skills")
+                    is_list = method in {_LIST, SKILL_LIST}
                     self._take_tools(message.result, is_list=is_list, tools=tools, size=size)
                 return True
             case types.JSONRPCRequest():

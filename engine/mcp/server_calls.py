@@ -13,13 +13,16 @@ from mcp_types import CONNECTION_CLOSED, CallToolResult, ElicitRequestParams, El
 from pydantic import ValidationError
 
 from engine.core.errors import OutcomeUnknown, ToolError
+from engine.core.threads import to_thread
 from engine.journal.trace_context import annotate_call
 from engine.mcp.mcp_connection import McpConnection, ProtocolError
 from engine.mcp.server_requests import ConnectionLost, ServerRequest, TookTooLong
+from engine.mcp.server_skills import ServerSkill, SkillChanged
 from engine.mcp.server_task import NotReady, ServerTask
 from engine.mcp.server_text import bounded, one_line
 from engine.mcp.tool_definition import ToolDefinition
-from engine.mcp.tool_results import output_of, resource_output
+from engine.mcp.tool_results import output_of, resource_bytes, resource_output
+from engine.prompt.skills import FILE
 from engine.tools.call_values import ToolOutput
 
 if TYPE_CHECKING:
@@ -66,13 +69,31 @@ class ServerCaller:
 
     async def read(self, uri: str) -> ToolOutput:
         """Read a resource. A checkpoint; if cancelled, the server is notified, and nothing waits for it. Raises `ToolError`."""
+        return await resource_output(self.task.name, await self._read(uri), self.ctx)
 
+    async def read_skill(self, tool: ToolDefinition, path: str) -> ToolOutput:
+        """Read a file of a skill as it was approved; without a path, its text. A checkpoint, as `read`. Raises `ToolError`."""
+        skill = ServerSkill.of(tool)
+        file = skill.file(path or FILE)
+        result = await self._read(file.uri)
+        try:
+            text = await to_thread(skill.verify, file, resource_bytes(result))
+        except SkillChanged as error:
+            # Its list is asked for again: what has changed there waits for approval from the next turn on.
+            self.task.note_change()
+            raise ToolError(
+                f"The skill {skill.name} can't be used: {one_line(file.uri)} has changed: {error}."
+            ) from error
+        if text:
+            return ToolOutput(text=skill.shown(self.task.name, text))
+        return await resource_output(self.task.name, result, self.ctx)
+
+    async def _read(self, uri: str) -> ReadResourceResult:
         async def work(connection: McpConnection, request: ServerRequest[ReadResourceResult]) -> ReadResourceResult:
             self._annotate("resources/read", connection)
             return await connection.read_resource(uri, elicit=request.ask)
 
-        result = await self._send(work, self.task.server.call_timeout, self.task.server.call_limit)
-        return await resource_output(self.task.name, result, self.ctx)
+        return await self._send(work, self.task.server.call_timeout, self.task.server.call_limit)
 
     def _annotate(self, method: str, connection: McpConnection) -> None:
         """Say in the call's span which request it is. Not a checkpoint."""

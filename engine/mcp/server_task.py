@@ -92,7 +92,6 @@ class ServerTask:
     _is_coming: bool = attrs.field(default=True, init=False)
     # Set, and replaced, when its state changes.
     _moved: trio.Event = attrs.field(factory=trio.Event, init=False)
-    _held: str = attrs.field(default="", init=False)
     _starts: int = attrs.field(default=0, init=False)
     # When it was used last, and whether it has ended because that is long ago.
     _used: float = attrs.field(default=0.0, init=False)
@@ -123,10 +122,6 @@ class ServerTask:
         """Note that it is in use. Not a checkpoint."""
         self._used = trio.current_time()
 
-    def hold(self, reason: str) -> None:
-        """Do not start it before `start_again`. Not a checkpoint."""
-        self._held = reason
-
     def start_again(self) -> None:
         """Start it again, if it has failed, or waits for a login or an approval. Not a checkpoint."""
         if self.state.phase in {"failed", "needs_auth", "needs_approval"}:
@@ -148,17 +143,21 @@ class ServerTask:
         if self._live is not None:
             self.start_request(ServerRequest(work=work, timeout=LIST_SECONDS, limit=LIST_SECONDS))
 
+    def note_change(self) -> None:
+        """Ask for the list of tools again. Not a checkpoint."""
+        self._dirty.set()
+
     # -- the task ------------------------------------------------------------------------------
 
-    async def run(self) -> None:
-        """Keep the server running, until cancelled. A checkpoint."""
+    async def run(self, held: str = "") -> None:
+        """Keep the server running, until cancelled. A checkpoint. *held*: why it does not start before `start_again`."""
         failures = 0
         try:
             self._remembered = await to_thread(self.memory.load, self.server.fingerprint)
             self._replace(attrs.evolve(self.state, listed=self._remembered.listed))
             await trio.sleep(self.start_pause)
-            if self._held:
-                self._set("needs_approval", self._held)
+            if held:
+                self._set("needs_approval", held)
                 self._settled.set()
                 self._note_pause(float("inf"))
                 await self._again.wait()
@@ -217,7 +216,7 @@ class ServerTask:
             variables=self.variables,
             marker=f"mcp.{self.name}.{os.getpid()}.{id(self):x}.{self._starts}",
             report=self.report,
-            on_list_changed=self._note_change,
+            on_list_changed=self.note_change,
             elicit=self._elicit,
             roots=self.roots,
         )
@@ -245,7 +244,7 @@ class ServerTask:
             self._set("ready")
             self._settled.set()
             try:
-                nursery.start_soon(connected.connection.watch, self._note_change)
+                nursery.start_soon(connected.connection.watch, self.note_change)
                 nursery.start_soon(self._keep_list, connected)
                 nursery.start_soon(self._end_when_idle, self._live, nursery.cancel_scope)
                 await connected.ended.wait()
@@ -275,9 +274,6 @@ class ServerTask:
         self._is_coming = seconds <= _SOON
         moved, self._moved = self._moved, trio.Event()
         moved.set()
-
-    def _note_change(self) -> None:
-        self._dirty.set()
 
     async def _keep_list(self, connected: Connected) -> None:
         """Fetch the list again when the server says that it has changed, or that it may have. A checkpoint."""

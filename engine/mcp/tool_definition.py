@@ -28,6 +28,7 @@ class ToolDefinition(Value):
         input_schema: the schema of its arguments, as JSON text.
         output_schema: the schema of its structured results, as JSON text; empty: none.
         annotations: what it says about itself, as JSON text; empty: nothing. Nothing is allowed because of it.
+        skill: the entry of the skill whose text it returns, as JSON text; empty: it is a tool of the server's.
     """
 
     name: str
@@ -36,11 +37,14 @@ class ToolDefinition(Value):
     input_schema: str = "{}"
     output_schema: str = ""
     annotations: str = ""
+    skill: str = ""
 
     @property
     def digest(self) -> str:
         """SHA-256 over the canonical JSON of all that it says: any change of it needs a new approval."""
         fields = attrs.asdict(self)
+        if not self.skill:
+            del fields["skill"]
         return hashlib.sha256(json.dumps(fields, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 

@@ -51,6 +51,20 @@ async def resource_output(server: str, result: types.ReadResourceResult, ctx: To
     )
 
 
+def resource_bytes(result: types.ReadResourceResult) -> bytes:
+    """Return the bytes of a resource that is one file; none if it is something else."""
+    match result.contents:
+        case [types.TextResourceContents(text=text)]:
+            return text.encode("utf-8", "surrogatepass")
+        case [types.BlobResourceContents(blob=blob)]:
+            try:
+                return base64.b64decode(blob, validate=True)
+            except (binascii.Error, ValueError):
+                return b""
+        case _:
+            return b""
+
+
 async def _collect(server: str, blocks: Sequence[Block], ctx: ToolContext) -> ToolOutput:
     texts: list[str] = []
     images: list[ImagePart] = []

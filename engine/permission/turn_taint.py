@@ -51,9 +51,10 @@ class TurnTaint:
         if not is_foreign(query.permission) or not any(applies_to(each, query.permission) for each in self.patterns):
             return
         root, *agents = query.chain
-        # A sub-agent may report what it has read in a later turn.
+        # A sub-agent may report what it has read in a later turn, and the text of a skill is meant for all that follow.
+        stays = bool(agents) or query.permission.rpartition("/")[2].startswith("skill_")
         turns = self._used.setdefault(root.session_id, {})
-        turns.setdefault(None if agents else root.turn_id, {})[query.permission] = None
+        turns.setdefault(None if stays else root.turn_id, {})[query.permission] = None
 
     def end_session(self, session_id: SessionId) -> None:
         """Forget a session that is closed. Not a checkpoint."""
@@ -73,7 +74,7 @@ class TurnTaint:
         turns = self._used.get(query.chain[0].session_id) if query.chain else None
         if not turns:
             return ""
-        for turn, how in ((query.chain[0].turn_id, "was used in this turn"), (None, "was used by a sub-agent")):
+        for turn, how in ((query.chain[0].turn_id, "was used in this turn"), (None, "was used in this session")):
             for used in turns.get(turn, ()):
                 if query.opaque or any(_may_pass_on(used, right) for right in query.rights):
                     return f"{used} {how}"

@@ -186,6 +186,11 @@ def _candidates(root: Path, problems: list[tuple[str, str]]) -> list[Path]:
     return [root / name for name in sorted(names) if not name.startswith(".") and os.path.lexists(root / name / FILE)]
 
 
+def is_skill_name(name: str) -> bool:
+    """Return whether the format allows that name."""
+    return len(name) <= 64 and _NAME.fullmatch(name) is not None
+
+
 def _load_skill(path: Path, inside: Sequence[str], plugin: str = "") -> Skill:
     real = Path(os.path.realpath(path))
     # Otherwise a project could present any folder of the user's as a skill, and have its files read.
@@ -193,7 +198,7 @@ def _load_skill(path: Path, inside: Sequence[str], plugin: str = "") -> Skill:
         raise SkillError("it is a link to another folder: configure the folder that it is really in")
     document = _read(real)
     name, description = document.fields.get("name", ""), " ".join(document.fields.get("description", "").split())
-    if not _NAME.fullmatch(name) or len(name) > 64:
+    if not is_skill_name(name):
         raise SkillError(f"its name must be at most 64 lower-case letters, digits and single dashes, not {name[:80]!r}")
     if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:
         raise SkillError(f"its description must have 1 to {MAX_DESCRIPTION_CHARS:,} characters")

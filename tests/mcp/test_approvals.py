@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -10,6 +11,7 @@ import pytest
 import trio
 
 import engine
+from engine.core.errors import AlreadyAnswered
 from engine.core.events import Notice, QuestionAsked
 from engine.mcp import McpServer, McpServers
 from engine.mcp.approvals import Approvals, Approved, Withheld, mentions
@@ -17,6 +19,7 @@ from engine.mcp.tool_definition import ToolDefinition, ToolList
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.mcp.serving import lying
 from tests.mcp.test_servers_in_turns import DONE, approve_all, calls, opened, run, servers
+from tests.support.cancel_at import CancelAt
 
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
@@ -145,22 +148,32 @@ async def test_user_is_asked_whether_to_start(tmp_path: Path, agrees: bool) -> N
 
 
 @pytest.mark.os
-@pytest.mark.parametrize("steps", [0, 1, 3, 8])
-async def test_cancel_after_the_answer_loses_no_server(tmp_path: Path, steps: int) -> None:
-    server = attrs.evolve(lying(), origin="project")
-    async with opened(ScriptedProvider([DONE], repeat=True), source := servers(tmp_path, liar=server)) as eng:
-        await source.wait_settled("liar")
-        session = await eng.create_session(cwd=tmp_path)
-        async with session.prompt("go") as turn:
-            async for event in turn:
-                if isinstance(event, QuestionAsked):
-                    await turn.answer(event.request_id, "Start it")
-                    for _ in range(steps):
-                        await trio.lowlevel.checkpoint()
-                    turn.cancel()
-        # It starts, or is asked about again.
-        await answered(session, 0)
-        assert (await source.wait_settled("liar")).phase == "ready"
+async def test_cancel_at_any_step_of_the_questions_loses_nothing(tmp_path: Path, is_full: bool) -> None:
+    """Before the first question, while the server starts that it is about, and while its tools are approved."""
+
+    async def play(step: int | None) -> CancelAt:
+        at, folder = CancelAt(step), tmp_path / str(step)
+        folder.mkdir()
+        server = attrs.evolve(lying(), origin="project")
+        async with opened(ScriptedProvider([DONE], repeat=True), source := servers(folder, liar=server)) as eng:
+            await source.wait_settled("liar")
+            session = await eng.create_session(cwd=folder)
+            trio.lowlevel.add_instrument(at)
+            # The question may be withdrawn while it is answered.
+            with at.scope(), suppress(AlreadyAnswered):
+                await answered(session, 0)
+            trio.lowlevel.remove_instrument(at)
+            # What was not answered is asked about again, once it can be.
+            await answered(session, 0)
+            assert (await source.wait_settled("liar")).phase == "ready"
+            await answered(session, 0)
+            assert source.offer_of("liar").withheld == ()
+            assert source.foreign_tools("liar")
+        return at
+
+    steps = (await play(None)).steps
+    for step in range(0, steps, 1 if is_full else steps // 5):
+        await play(step)
 
 
 @pytest.mark.os

@@ -8,6 +8,7 @@ from pathlib import Path
 import mcp_types as types
 import pytest
 import trio
+import trio.testing
 from mcp.shared.exceptions import MCPError
 
 from engine.mcp.mcp_connection import ProtocolError
@@ -137,14 +138,25 @@ async def test_server_asks_ten_times_at_most(tmp_path: Path) -> None:
     assert len(asked) == 10
 
 
-async def test_flood_of_changes_costs_few_lists(tmp_path: Path) -> None:
+async def test_long_state_of_a_request_is_refused(tmp_path: Path) -> None:
+    async with running(lying(), tmp_path) as task:
+        with pytest.raises(ProtocolError, match="more than 262,144 bytes"):
+            await answer(task, call("ask_with_state"))
+
+
+@pytest.mark.parametrize("pages", ["", "once"])
+async def test_flood_of_changes_costs_few_lists(tmp_path: Path, pages: str) -> None:
+    """A list that can't be fetched again stays as it was."""
     log = tmp_path / "log"
-    async with running(lying(era="legacy", log=str(log)), tmp_path) as task:
+    async with running(lying(era="legacy", log=str(log), pages=pages), tmp_path) as task:
+        before = task.state.listed
         await answer(task, call("flood", count=10_000))
         while received(log, "tools/list") < 2:
             await trio.sleep(0.01)
         await answer(task, call("echo", text="on"))
         assert received(log, "tools/list") <= 3
+        await trio.testing.wait_all_tasks_blocked()
+        assert (task.state.phase, task.state.listed) == ("ready", before)
 
 
 async def test_large_result_arrives(tmp_path: Path) -> None:

@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.mcp import McpServer
+from engine.mcp import McpConfig, McpServer, McpServers
+from engine.mcp.approvals import Approvals
 from engine.mcp.repair_json import CUT_KEY, prune_json, take_tools
 from engine.mcp.server_environment import environment_for
+from engine.mcp.server_memory import ServerMemory
+from engine.mcp.server_task import describe_failure
 from engine.mcp.server_text import bounded, clean, framed_description
 from engine.mcp.tool_definition import read_definitions
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.mcp.serving import LIAR, lying, running
-from tests.mcp.test_servers_in_turns import approve_all, opened, servers
+from tests.mcp.test_servers_in_turns import DONE, approve_all, opened, servers
 
 OBJECT = {"type": "object"}
 
@@ -185,10 +188,16 @@ def test_text_is_cleaned_bounded_and_framed() -> None:
     assert framed.endswith("T\nD")
 
 
+def test_silence_is_reported_as_a_timeout() -> None:
+    assert describe_failure(trio.TooSlowError()) == "timeout: it did not answer within 30 s"
+
+
 @pytest.mark.os
 async def test_first_turn_waits_for_no_dead_server(tmp_path: Path) -> None:
-    source = servers(tmp_path, silent=lying(start="silent"))
-    async with opened(ScriptedProvider([]), source) as eng:
-        with trio.fail_after(10):
-            await eng.create_session(cwd=tmp_path)
+    config = McpConfig(servers={"silent": lying(start="silent")})
+    source = McpServers(config, approvals=Approvals(tmp_path / "approved"), memory=ServerMemory(tmp_path / "memory"))
+    async with opened(ScriptedProvider([DONE]), source) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        assert (await session.run("go")).stop_reason == "completed"
+        # It would be waited for much longer: for its answer, until it has failed.
         assert source.states["silent"].phase == "starting"

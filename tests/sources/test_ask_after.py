@@ -47,7 +47,7 @@ async def delegate(args: Nothing, ctx: ToolContext) -> str:
 
 def servers() -> tuple[FakeSource, FakeSource]:
     mail, other = FakeSource(name="mail"), FakeSource(name="other")
-    mail.offer("read", "list", server="mail")
+    mail.offer("read", "list", "skill_sort", server="mail")
     other.offer("post", server="other")
     return mail, other
 
@@ -114,6 +114,10 @@ async def test_next_turn_is_free() -> None:
 
 async def test_sub_agent_may_report_later() -> None:
     assert await asked(calls("delegate"), READ, DONE, DONE, SEND, turns=2) == ["send"]
+
+
+async def test_skill_stays_in_the_session() -> None:
+    assert await asked(calls("mail_skill_sort"), DONE, SEND, DONE, turns=2) == ["send"]
 
 
 async def test_hook_answers_no_question() -> None:
