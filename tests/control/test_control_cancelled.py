@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import gc
-import tempfile
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
-import pytest
 import trio
 
 import engine
 from engine.control.listen import ServeOptions, serve
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
-from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt
+from tests.support.cancelled_server import cancel_server
 from tests.support.served_engine import HELLO, Server
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    """One with a short name, for the Unix socket."""
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name) / "run"
 
 
 async def drive(eng: engine.Engine, folder: Path) -> None:
@@ -59,23 +47,5 @@ async def scenario(at: CancelAt, folder: Path) -> None:
             assert (await session.run("Hi")).text == "Hello."
 
 
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_server_cancelled_at_any_step(folder: Path, is_full: bool, count_runs: CountRuns) -> None:
-    def play(step: int | None) -> CancelAt:
-        seed_scheduler(0)
-        at = CancelAt(step)
-        trio.run(partial(scenario, at, folder), instruments=[at])
-        return at
-
-    steps = play(None).steps
-    assert steps > 200
-    before = open_files()
-    runs = range(0, steps, 1 if is_full else 17)
-    for step in runs:
-        play(step)
-    assert open_files() <= before
-    count_runs(len(runs))
+def test_server_cancelled_at_any_step(is_full: bool, count_runs: CountRuns) -> None:
+    count_runs(cancel_server(scenario, least=200, samples=None if is_full else 14))

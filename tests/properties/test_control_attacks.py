@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import random
 import resource
@@ -18,6 +17,7 @@ import trio
 from engine.control.protocol.error_kinds import CLOSE_CODES, ERROR_KINDS
 from tests.conftest import Soak
 from tests.properties.test_control_frames import damaged
+from tests.support.cancelled_server import open_files
 from tests.support.raw_http import UPGRADE, parse_answer, request, reset_on_close
 from tests.support.served_engine import HELLO, Client, Server, served
 
@@ -235,11 +235,6 @@ def check_message(message: object) -> None:
 
 
 # -- what is left ---------------------------------------------------------------------------------
-
-
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def tasks() -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, final
 
 import attrs
@@ -101,13 +102,24 @@ class EventFeed:
         scope: cancelled to end it.
     """
 
-    def __init__(self, engine: Engine, reads: EngineReads, directory: str | None, last_id: str) -> None:
-        """Make it: of sessions in *directory*, None: in all; after the event with *last_id*, empty: from now on."""
+    def __init__(
+        self, engine: Engine, reads: EngineReads, directory: str | None, last_id: str, *, may_open: bool
+    ) -> None:
+        """Make it.
+
+        Args:
+            engine: whose sessions.
+            reads: reads those that are not open.
+            directory: where they work; None: anywhere.
+            last_id: that of the last event that the client has got; empty: from now on.
+            may_open: sessions in which the client has missed something are opened for it.
+        """
         self.scope: trio.CancelScope = trio.CancelScope()
         self._engine = engine
         self._runtime = engine_runtime(engine)
         self._reads = reads
         self._directory = directory
+        self._may_open = may_open
         self._places = _Places.read(last_id, self._runtime.setup.clock.now())
         self._followed: set[SessionId] = set()
         self._sending = trio.StrictFIFOLock()
@@ -143,6 +155,8 @@ class EventFeed:
     async def _watch(self, followers: trio.Nursery) -> None:
         """Follow each session from when something happens in it. A checkpoint."""
         changes = self._engine.watch_sessions()
+        for session_id in tuple(self._places.of):
+            await self._open_if_missed(session_id)
         # Those of the client's id, too: one may have been deleted while it was away.
         changed = frozenset((*self._runtime.sessions.by_id, *self._places.of))
         while True:
@@ -162,6 +176,21 @@ class EventFeed:
     def _is_shown(self, root: SessionId) -> bool:
         live = self._runtime.sessions.by_id.get(root)
         return live is not None and self._directory in {None, live.journal.state.context.cwd}
+
+    async def _open_if_missed(self, session_id: SessionId) -> None:
+        """Open a session that has gone on while the client was away, and was closed, as by the end of a server. A checkpoint."""
+        place = self._places.of[session_id]
+        if not self._may_open or session_id in self._runtime.sessions.by_id:
+            return
+        with suppress(EngineError):  # it can't be read or opened now, and a request for it says why
+            record = await self._reads.record(session_id)
+            if place.position.epoch == self._runtime.services.store.store.epoch:
+                has_missed = len(record.events) > place.position.seq
+            else:
+                has_missed = bool(record.events) and record.events[-1].time >= self._places.time
+            if has_missed and record.holder == "nobody":
+                # A turn that the end of the server has interrupted is ended by that.
+                await self._engine.open_session(session_id)
 
     async def _tell_if_deleted(self, session_id: SessionId) -> None:
         try:

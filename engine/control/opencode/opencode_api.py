@@ -167,7 +167,13 @@ class OpencodeApi:
         await trio.lowlevel.checkpoint()
         if self._server.clients.is_full_for(login):
             raise BadRequest(503, f"too many connections use the token {login.name}")
-        feed = EventFeed(self._engine, self._reads, call.directory, call.head.fields.get("last-event-id", ""))
+        feed = EventFeed(
+            self._engine,
+            self._reads,
+            call.directory,
+            call.head.fields.get("last-event-id", ""),
+            may_open=may(login.role, METHODS["prompt"].role or "read"),
+        )
         return stream_answer(self._server, feed, login, token)
 
     async def _dispose(self, call: _Call) -> Answer:

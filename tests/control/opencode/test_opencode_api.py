@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 
 import engine
@@ -173,6 +174,26 @@ async def test_stream_continues_after_each_event(tmp_path: Path) -> None:
                 # A delta that was missed is in the text of its part.
                 later = [each["id"] for each in whole.all[number + 1 :] if each["type"] != "message.part.delta"]
                 assert [each["id"] for each in resumed.all if each["type"] != "message.part.delta"] == later
+
+
+@pytest.mark.parametrize("number", [0, -1], ids=["all", "the end"])
+async def test_stream_continues_after_a_restart(tmp_path: Path, number: int) -> None:
+    async with opened(tmp_path, *WAITS) as server, listening(server) as before:
+        session_id = await new_session(server, tmp_path)
+        await prompt(server, session_id)
+        await before.until("message.part.delta")
+    # The turn has ended with its server, while the client was away.
+    async with opened(tmp_path, *HELLO) as server, listening(server, after=before.ids[number]) as after:
+        await after.until("session.idle")
+        await prompt(server, session_id, "Again")
+        await after.until("session.idle")
+        seen = len(before.ids) + number + 1 if number < 0 else number + 1
+        known = shown([*before.all[:seen], *after.all])
+        missed = {each["id"] for each in before.all[seen:] if each["type"] != "message.part.delta"}
+        assert missed <= {each["id"] for each in after.all}
+        for each in await result(server, "GET", f"/session/{session_id}/message"):
+            assert known[each["info"]["id"]] == each["info"]
+            assert [known[part["id"]] for part in each["parts"]] == each["parts"]
 
 
 async def test_ids_of_nothing_are_no_error(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
@@ -18,6 +17,7 @@ from engine.control.service.takeover import SOCKET_NAME, hand_over, take_over
 from engine.core.errors import ConfigError
 from tests.conftest import CountRuns
 from tests.support.cancel_at import CancelAt
+from tests.support.cancelled_server import open_files
 
 pytestmark = pytest.mark.os
 
@@ -155,8 +155,3 @@ def test_cancelled_successor_leaves_nothing_open(folder: Path, count_runs: Count
     assert {(True, True), (False, False)} <= outcomes
     assert (True, False) not in outcomes
     count_runs(steps)
-
-
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
