@@ -90,6 +90,7 @@ class ModelInfo(Value):
         parallel: the maximum number of this engine's concurrent requests to the host; None: no limit.
         silence: for how many seconds the host may send nothing; None: as `Settings.timeouts` says.
         defers_tools: the host takes deferred tools (`ToolSchema.deferred`).
+        sends_deferred: requests to it hold all deferred tools, marked; False: only those that a search has found.
         options: defaults for this model, which a turn may override.
         unasked_effort: its effort if none is requested; None: it does not think then.
         long_prices: the prices for long prompts, by increasing length.
@@ -104,6 +105,7 @@ class ModelInfo(Value):
     parallel: int | None = None
     silence: float | None = None
     defers_tools: bool = False
+    sends_deferred: bool = True
     options: ModelOptions = ModelOptions()
     unasked_effort: Effort | None = None
     price_input: float = 0.0

@@ -98,6 +98,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
         info_of(name, host, config),
         unasked_effort=quirks.default_effort or quirks.unasked_effort,
         defers_tools=quirks.defers_tools,
+        sends_deferred=host.wire != "openai_responses",
     )
     return HttpModel(info, wire_format(host, quirks), endpoint, learner=_limits_prober(host, endpoint, own_name))
 

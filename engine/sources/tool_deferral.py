@@ -28,7 +28,7 @@ class ToolDeferral:
 
     def check(self, info: ModelInfo, request: ModelRequest, usage: Usage) -> str | None:
         """Compare the host's count of a request with ours; return what to report if the host shows deferred tools."""
-        if info.host in self._checked or not any(tool.deferred for tool in request.tools):
+        if not info.sends_deferred or info.host in self._checked or not any(tool.deferred for tool in request.tools):
             return None
         # Imported here: most requests have no deferred tools.
         from engine.compaction.token_estimate import request_tokens, tool_tokens

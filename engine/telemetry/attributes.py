@@ -13,9 +13,9 @@ from engine.telemetry import conventions as n
 
 Value = str | int | float | bool | tuple[str, ...]
 
-# The conventions' names of hosts, where they differ from ours.
 # Of what a host calls an answer.
 _LONGEST_NAME: Final = 256
+# The conventions' names of hosts, where they differ from ours.
 _PROVIDERS: Final[Mapping[str, str]] = {
     "gemini": "gcp.gemini",
     "vertex": "gcp.vertex_ai",

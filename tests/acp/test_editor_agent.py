@@ -421,12 +421,28 @@ async def test_end_of_input_settles_the_prompt(tmp_path: Path) -> None:
         assert (await editor.answer(number))["result"]["stopReason"] == "cancelled"
 
 
+# As the specification groups them (`eco AC8`); the others end with `end_turn`.
+ANSWERS: dict[str | int, str] = {
+    "max_tokens": "output_limit token_budget prompt_too_long blocking_limit compaction_ineffective",
+    "max_turn_requests": "step_limit cost_limit deadline",
+    "refusal": "refusal content_filter",
+    "cancelled": "aborted",
+    -32000: "auth_failed",
+    -32603: "rate_limited provider_error internal_error",
+}
+
+
 def test_each_stop_reason_has_an_answer() -> None:
+    expected = {reason: answer for answer, reasons in ANSWERS.items() for reason in reasons.split()}
+    assert set(expected) <= set(STOP_REASONS)
     assert set(PROMPT_ENDS) == set(STOP_REASONS) == set(get_args(StopReason))
     for reason in STOP_REASONS:
         answer = prompt_answer(TurnResult(stop_reason=reason, detail="why", reset_at=5.0))
         facts = answer.data if isinstance(answer, RpcError) else answer
         assert isinstance(facts, dict)
+        assert expected.get(reason, "end_turn") == (
+            answer.code if isinstance(answer, RpcError) else answer["stopReason"]
+        )
         assert facts["_meta"] == {"engine/stop_reason": reason, "engine/reset_at": 5.0}
 
 

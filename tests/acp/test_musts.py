@@ -204,6 +204,7 @@ async def test_too_large_a_message_ends_the_connection(tmp_path: Path) -> None:
             with trio.move_on_after(30):
                 await ended.wait()
             nursery.cancel_scope.cancel()
+    assert ended.is_set()
     assert LIMITS.bytes == 32 << 20
 
 

@@ -304,4 +304,7 @@ def test_models_that_think_unasked(name: str, effort: str | None) -> None:
 )
 def test_models_that_take_deferred_tools(name: str, variables: dict[str, str], defers: bool) -> None:
     keys = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "XAI_API_KEY"), "k")
-    assert resolve(name, keys | variables).info.defers_tools is defers
+    info = resolve(name, keys | variables).info
+    assert info.defers_tools is defers
+    # Responses get the tools that were found, and no others.
+    assert info.sends_deferred is not name.startswith(("openai/", "xai/"))

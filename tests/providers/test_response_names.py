@@ -9,6 +9,7 @@ import pytest
 
 from engine.core.llm_types import Finished, StreamEvent
 from engine.providers.anthropic.decode import AnthropicReader
+from engine.providers.cohere.decode import CohereReader
 from engine.providers.gemini.decode import GeminiReader
 from engine.providers.openai_chat.decode import OpenAIChatReader
 from engine.providers.openai_responses.decode import ResponsesReader
@@ -38,6 +39,14 @@ CASES: list[tuple[Any, Sequence[dict[str, Any]]]] = [
         ),
     ),
     (ResponsesReader(), ({"type": "response.completed", "response": {**NAMES, "status": "completed"}},)),
+    # It does not say which model has answered.
+    (
+        CohereReader(),
+        (
+            {"type": "message-start", "id": "r1", "delta": {"message": {"role": "assistant"}}},
+            {"type": "message-end", "delta": {"finish_reason": "COMPLETE"}},
+        ),
+    ),
 ]
 
 
@@ -50,4 +59,5 @@ def test_finish_names_the_answer(reader: Any, events: Sequence[dict[str, Any]]) 
         # Where the end of the stream ends the answer.
         reader.end(out)
     (finished,) = (event for event in out if isinstance(event, Finished))
-    assert (finished.response_id, finished.response_model) == ("r1", "m-2026")
+    assert finished.response_id == "r1"
+    assert finished.response_model == ("" if isinstance(reader, CohereReader) else "m-2026")

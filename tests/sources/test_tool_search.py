@@ -473,12 +473,17 @@ async def test_calls_are_sent_as_they_were_made(wire: str) -> None:
     ]
 
 
-@pytest.mark.parametrize(("counted", "is_refused"), [(1_500, False), (30_000, True)])
-async def test_host_that_shows_deferred_tools_is_noticed(counted: int, is_refused: bool) -> None:
+@pytest.mark.parametrize(
+    ("info", "counted", "is_refused"),
+    # A host whose requests hold no deferred tools can't show any, whatever it counts.
+    [(DEFERS, 1_500, False), (DEFERS, 30_000, True), (attrs.evolve(DEFERS, sends_deferred=False), 30_000, False)],
+    ids=["hides them", "shows them", "gets none"],
+)
+async def test_host_that_shows_deferred_tools_is_noticed(info: ModelInfo, counted: int, is_refused: bool) -> None:
     def counting(_: ModelRequest) -> Answer:
         return [*text("Done."), *done(usage=Usage(input=counted))]
 
-    model = ScriptedProvider([counting, counting], info=DEFERS)
+    model = ScriptedProvider([counting, counting], info=info)
     async with opened(model, many(250), settings=SEARCHING) as eng:
         session = await eng.create_session()
         first, second = await run(session), await run(session)
@@ -510,7 +515,7 @@ async def test_refusing_host_is_searched_in_words(wire: str) -> None:
 # -- OpenAI: the result of a search defines tools ------------------------------------------------------------
 
 
-NAMESPACED = ModelInfo(name="openai/gpt-5.6", host="openai", defers_tools=True)
+NAMESPACED = ModelInfo(name="openai/gpt-5.6", host="openai", defers_tools=True, sends_deferred=False)
 
 
 def items(request: ModelRequest, kind: str) -> list[dict[str, Any]]:

@@ -5,16 +5,22 @@ from __future__ import annotations
 import pkgutil
 from importlib import import_module
 
+import attrs
 import pytest
 from opentelemetry.semconv.schemas import Schemas
 
 import engine
-from engine.core.llm_types import Finished
+from engine.core.llm_types import Finished, ModelOptions, UsageReported
 from engine.core.messages import Usage
 from engine.options import Ports
 from engine.telemetry.conventions import FROZEN, LATEST, convention
-from engine.testing import ScriptedProvider, done, text
+from engine.testing import HttpFailure, ScriptedProvider, call, done, text
 from tests.support.recorded_spans import RecordedSpans
+
+
+@attrs.frozen
+class Nothing:
+    """No arguments."""
 
 
 def published() -> set[str]:
@@ -52,6 +58,55 @@ async def test_environment_selects_the_newest_names(monkeypatch: pytest.MonkeyPa
     assert (chat.attributes or {})[LATEST.cache_write] == 7
     assert FROZEN.cache_write not in (chat.attributes or {})
     assert LATEST.chat_seconds in spans.metrics()
+
+
+COMMON = {"gen_ai.conversation.id", "session.id", "user.id", "engine.turn_id"}
+SPENT = {
+    *(f"gen_ai.usage.{name}" for name in ("input_tokens", "output_tokens", "cache_read.input_tokens")),
+    *("gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.reasoning.output_tokens", "engine.cost"),
+}
+OF_MODEL = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"}
+ATTRIBUTES = {
+    "invoke_agent": {"gen_ai.agent.id", "engine.path", "engine.steps", "engine.stop_reason", *OF_MODEL, *SPENT},
+    "chat model": {
+        *("gen_ai.request.max_tokens", "gen_ai.request.reasoning.level"),
+        *(f"gen_ai.response.{name}" for name in ("id", "model", "finish_reasons", "time_to_first_chunk")),
+        *OF_MODEL,
+        *SPENT,
+    },
+    "execute_tool look": {
+        "gen_ai.operation.name",
+        *(f"gen_ai.tool.{name}" for name in ("name", "call.id", "type")),
+    },
+    "engine.store.flush": set[str](),
+}
+METRICS = {
+    *("gen_ai.client.inference.duration", "gen_ai.client.inference.time_to_first_chunk", "gen_ai.client.token.usage"),
+    *("gen_ai.execute_tool.duration", "engine.retries", "engine.cache.share", "engine.sessions.open"),
+    "engine.store.flush.duration",
+}
+
+
+async def test_everything_is_named(monkeypatch: pytest.MonkeyPatch, autojump_clock: object) -> None:
+    """The other metrics need a wait, a cancel or a crash: `test_span_tree`, `test_recovered_turns`."""
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
+
+    @engine.tool(read_only=True)
+    async def look(args: Nothing, ctx: engine.ToolContext) -> str:
+        """Look."""
+        return "seen"
+
+    spans, usage = RecordedSpans(), UsageReported(Usage(input=10, output=5, cache_read=90, cache_write=7, reasoning=2))
+    calls = [*call("look", {}, id="1"), usage, Finished("calls", response_id="r1", response_model="m")]
+    model = ScriptedProvider([[HttpFailure(529)], calls, [*text("Yes."), usage, Finished("stop", None, "", "r2", "m")]])
+    settings = engine.Settings(options=ModelOptions(effort="high"))
+    async with engine.open_engine(
+        model=model, tools=[look], settings=settings, ports=Ports(telemetry=spans.telemetry(user="u1"))
+    ) as eng:
+        await (await eng.create_session()).run("Begin.")
+    for name, own in ATTRIBUTES.items():
+        assert {attribute for span in spans.named(name) for attribute in span.attributes or {}} == {*COMMON, *own}, name
+    assert set(spans.metrics()) == METRICS
 
 
 def test_convention_is_frozen_by_default() -> None:

@@ -83,6 +83,8 @@ class CohereReader:
     _plan: list[str] = attrs.field(factory=list[str], init=False)
     _pending_citations: list[Citation] = attrs.field(factory=list[Citation], init=False)
     _has_calls: bool = attrs.field(default=False, init=False)
+    # What Cohere calls the answer.
+    _name: str = attrs.field(default="", init=False)
 
     def read(self, name: str, event: Json, out: list[StreamEvent]) -> None:
         """Read an event; its type is a member of it."""
@@ -120,7 +122,9 @@ class CohereReader:
                     self._begin_call(_index(event), call, out)
             case "tool-call-end":
                 self._end_call(_index(event), out)
-            case "message-start" | "citation-end" | "debug":
+            case "message-start":
+                self._name = text(event, "id")
+            case "citation-end" | "debug":
                 pass
             case _:
                 self.ignored[kind] += 1
@@ -129,6 +133,7 @@ class CohereReader:
         """Read a response that was not streamed."""
         if not as_object(document.get("message")) and "finish_reason" not in document:
             raise ProviderProtocolError(f"{self.host} sent JSON that is not a message")
+        self._name = text(document, "id")
         message = as_object(document.get("message"))
         for index, content in enumerate(as_list(message.get("content"))):
             self._open(index, as_object(content), out)
@@ -244,7 +249,7 @@ class CohereReader:
         if reason in {"stop", "calls"}:
             reason = "calls" if self._has_calls else "stop"
             out += [ToolCallDone(call.id) for call in self._invalid_calls]
-        out.append(Finished(reason, raw or None))
+        out.append(Finished(reason, raw or None, response_id=self._name))
         self.is_over = True
 
 
