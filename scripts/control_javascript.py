@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from engine.control.protocol.error_kinds import CLOSE_CODES
+from engine.control.protocol.error_kinds import RETRIED_CODES
 from engine.control.protocol.handshake import HIGHEST, LOWEST
 from engine.control.protocol.method_table import METHODS, Method
 from engine.core.events import DURABLE_TYPES, LIVE_TYPES
@@ -36,8 +36,8 @@ export const DURABLE_EVENTS = new Set({durable});
 /** Types of events that are for watchers only. @type {{ReadonlySet<string>}} */
 export const LIVE_EVENTS = new Set({live});
 
-/** After these a client stops, and says why. @type {{readonly number[]}} */
-export const FINAL_CLOSE_CODES = {final};
+/** After these a client comes back; after all others it stops, and says why. @type {{readonly number[]}} */
+export const RETRIED_CLOSE_CODES = {retried};
 
 /** What a session is before its first event. @type {{P.SessionState}} */
 export const EMPTY_STATE = {state};
@@ -51,7 +51,7 @@ def constants() -> str:
         methods="".join(map(_method_line, METHODS.values())),
         durable=_tags(DURABLE_TYPES),
         live=_tags(LIVE_TYPES),
-        final=to_json_text([code.code for code in CLOSE_CODES if code.is_final]),
+        retried=to_json_text(sorted(RETRIED_CODES)),
         state=encode_state(SessionState()),
     )
 

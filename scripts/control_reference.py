@@ -13,7 +13,7 @@ from pathlib import Path
 
 import attrs
 
-from engine.control.protocol.error_kinds import CLOSE_CODES, ERROR_KINDS
+from engine.control.protocol.error_kinds import CLOSE_CODES, ERROR_KINDS, RETRIED_CODES
 from engine.control.protocol.json_schema import field_notes, protocol_schema, summary_of
 from engine.control.protocol.method_table import COMMON_ERRORS, METHODS, SERVER_NOTES, Method
 from engine.control.protocol.wire_converter import Params, to_json
@@ -120,6 +120,9 @@ def _page() -> Iterator[str]:
     yield "| --- | --- | --- |"
     for code in CLOSE_CODES:
         yield f"| {code.code} | {code.meaning} | {'stops and says why' if code.is_final else 'comes back'} |"
+    others = sorted(RETRIED_CODES - {code.code for code in CLOSE_CODES})
+    yield f"\nA client also comes back after {', '.join(map(str, others))}, which no server of this engine sends: the connection"
+    yield "was lost, or a proxy has ended it. After any other code it stops."
 
 
 def _method(method: Method, defs: dict[str, Json]) -> Iterator[str]:

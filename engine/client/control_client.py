@@ -19,7 +19,7 @@ from engine.client.remote_session import RemoteSession, new_key
 from engine.client.server_address import ServerAddress
 from engine.client.server_link import LinkLost, ServerLink
 from engine.control.protocol.client_side import ServerNote
-from engine.control.protocol.error_kinds import CLOSE_CODES, Refusal
+from engine.control.protocol.error_kinds import CLOSE_CODES, RETRIED_CODES, Refusal
 from engine.control.protocol.handshake import (
     HIGHEST,
     LOWEST,
@@ -47,7 +47,7 @@ from engine.store.store_protocols import RowStatus, SessionRow
 
 # A connection that has lasted for so long was a good one: the next attempts come quickly again.
 _LASTING: Final = 5.0
-_FINAL: Final[Mapping[int, str]] = {each.code: each.meaning for each in CLOSE_CODES if each.is_final}
+_MEANINGS: Final[Mapping[int, str]] = {each.code: each.meaning for each in CLOSE_CODES}
 _CREDENTIAL_CODES: Final = frozenset({4401, 4403})
 # Not keyed, and still the same if they are done twice.
 _REPEATABLE: Final = frozenset(
@@ -191,9 +191,10 @@ class Client:
             return None if self._hello is not None and _is_busy(link.refused) else link.refused
         end = self._end
         if end.code in _CREDENTIAL_CODES:
-            return Unauthorized(f"{self._address} has refused this client: {end.reason or _FINAL[end.code]}")
-        if end.code in _FINAL:
-            return ServerOffline(f"{self._address} has ended the connection: {end.reason or _FINAL[end.code]}")
+            return Unauthorized(f"{self._address} has refused this client: {end.reason or _MEANINGS[end.code]}")
+        if end.code not in RETRIED_CODES:
+            why = end.reason or _MEANINGS.get(end.code, f"the code is {end.code}")
+            return ServerOffline(f"{self._address} has ended the connection: {why}")
         if self._hello is None:
             return ServerOffline(f"{self._address} ended the connection: {end}")
         return None

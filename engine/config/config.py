@@ -303,7 +303,9 @@ class Config(Value):
             return AgentConfig()
         agent = self.all_agents.get(name)
         if agent is None:
-            raise ConfigError(f"unknown agent {name!r}: {suggest_names(name, self.all_agents)}")
+            hint = suggest_names(name, self.all_agents)
+            nearest = nearest_name(name, self.all_agents)
+            raise ConfigError(f"unknown agent {name!r}: {hint}", field="agent", nearest=nearest)
         return agent
 
     def check_primary(self, name: str | None) -> None:
@@ -348,6 +350,13 @@ def _models_named(config: Config) -> Iterable[str]:
 
 # What a line of a terminal holds.
 _MOST_NAMES: Final = 6
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str:
+    """Return the most similar of *names*; empty: none is similar."""
+    from difflib import get_close_matches
+
+    return "".join(get_close_matches(name, sorted(names), n=1, cutoff=0.6))
 
 
 def suggest_names(name: str, names: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ and one that reads nothing costs its own connection.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -33,6 +34,7 @@ from engine.nursery.cleanup import close_bounded
 
 FAULT: Final = 1011
 RESTART: Final = 1012
+_TOO_LARGE: Final = 1009
 BAD_HELLO: Final = 4400
 BAD_TOKEN: Final = 4401
 REVOKED: Final = 4403
@@ -40,6 +42,8 @@ TOO_FAST: Final = 4429
 
 HELLO_SECONDS: Final = 5.0
 HEARTBEAT: Final = 15.0
+# How long a tick may stay without an answer.
+_UNANSWERED: Final = 2 * HEARTBEAT
 _CLOSING: Final = 3.0
 # Answers that a client has not read. Those to its requests are bounded, so the others are to what it sent in error.
 _MOST_ANSWERS: Final = 256
@@ -50,7 +54,7 @@ _MESSAGES_PER_SECOND: Final = 1000
 # With which code a refused hello ends one: a client comes back after the second.
 _REFUSED_HELLOS: Final = {"forbidden": BAD_TOKEN, "rate_limited": TOO_FAST}
 # Why the protocol's rules end a connection.
-_REASONS: Final = {1009: "the message is too large", BAD_HELLO: "the hello is not valid"}
+_REASONS: Final = {_TOO_LARGE: "the message is too large", BAD_HELLO: "the hello is not valid"}
 
 _log = logging.getLogger("engine.control")
 
@@ -134,7 +138,9 @@ class ClientConnection:
         self._is_last = False
         self._nursery: trio.Nursery | None = None
         self._is_ending = False
-        self._last_sent = self._last_received = trio.current_time()
+        self._last_sent = trio.current_time()
+        # When the first of those ticks was sent after which nothing has come.
+        self._ticked = math.inf
         self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
         self._messages = RateLimit(_MESSAGES_PER_SECOND, now=trio.current_time)
 
@@ -236,9 +242,13 @@ class ClientConnection:
             try:
                 text = await self._transport.receive()
             except TransportClosed as end:
+                if end.code == _TOO_LARGE and self.kind != "websocket":
+                    # Lines have no close codes: only an answer says why they end.
+                    self._handle(self._side.refuse_frame(end.reason, self._service.limits.message_bytes))
+                    await self._flush()
                 self._close = (end.code, end.reason)
                 return
-            self._last_received = trio.current_time()
+            self._ticked = math.inf
             incoming = self._side.receive(text)
             self._messages.add("", 1 + len(incoming.calls))
             if self._messages.is_over(""):
@@ -381,7 +391,8 @@ class ClientConnection:
         """Send a `tick` where nothing else was sent, and close a connection that answers none."""
         while True:
             await trio.sleep_until(self._last_sent + HEARTBEAT)
-            if self.kind != "stdio" and trio.current_time() - self._last_received >= 3 * HEARTBEAT:
+            # Who gets events all the time is sent no tick, and has nothing to answer.
+            if self.kind != "stdio" and trio.current_time() >= self._ticked + _UNANSWERED:
                 self.close(STALLED, "no tick was answered")
             # Not the difference: rounded, it may stay below for ever, with a clock that stops at the deadline.
             elif trio.current_time() >= self._last_sent + HEARTBEAT:
@@ -389,4 +400,5 @@ class ClientConnection:
 
     def _tick(self) -> str:
         """Return a tick. Asked when it is its turn: an event that went out before it would make it wrong."""
+        self._ticked = min(self._ticked, trio.current_time())
         return note_text("tick", TickNote(time=self._service.now(), heads=self._service.heads(self)))

@@ -89,6 +89,7 @@ class EngineMethods:
             "batch": True,
             "upload": True,
             "upload_pieces": True,
+            "metrics": True,
         }
         return {name: True for name, is_there in has.items() if is_there}
 

@@ -316,7 +316,7 @@ class EngineReads:
     def _catalogue(self) -> Catalogue:
         store = self._runtime.services.store.store
         if not isinstance(store, Catalogue):
-            raise Refusal("unsupported", "this engine's store has no lists, and no search")
+            raise Refusal("unsupported", "this engine's store has no lists, and no search", capability="search")
         return store
 
 

@@ -26,6 +26,7 @@ from engine.core.ids import InputId, RequestId
 from engine.core.messages import MediaPart
 from engine.core.settings import Limits, Settings
 from engine.journal.closing_events import CRASHED
+from engine.journal.json_text import to_json_text
 from engine.journal.lookup import find_answer
 from engine.journal.state import Retry, SessionState
 from engine.nursery.parkable import check_not_parked
@@ -45,6 +46,8 @@ _EFFECTS: Final[Mapping[str, Literal["allowed", "granted", "refused"]]] = {
     "always": "granted",
     "reject": "refused",
 }
+# Of text that waits in a session, as JSON: it is in each head and each snapshot, which must fit into a message.
+_MOST_WAITING: Final = 4 << 20
 # What the model reads when a person resumes a turn that a crash has ended: nothing is run again by itself.
 _CONTINUE: Final = "Continue where you left off: the engine's process ended while you were working."
 
@@ -106,6 +109,7 @@ class TurnActions:
         """Queue input. A checkpoint."""
         media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
+        _check_room(session, params)
         input_id = session.inputs.queue(params.text, attachments=media, input_id=params.key, by=by)
         waiting = [each.input_id for each in session.inputs.waiting if each.mode == "queue"]
         position = waiting.index(input_id) if input_id in waiting else 0
@@ -121,6 +125,7 @@ class TurnActions:
         """Send a message to the model in a running turn. A checkpoint."""
         media = media_of(params.attachments, self._uploads)
         session = await self._engine.open_session(params.session_id)
+        _check_room(session, params)
         input_id = session.inputs.steer(
             params.text, turn_id=params.turn_id, attachments=media, input_id=params.key, by=by
         )
@@ -249,6 +254,16 @@ class TurnActions:
         await answer(session)
         settled = find_answer(live_session(session).journal, RequestId(params.request_id))
         return 0 if settled is None or settled.seq is None else settled.seq
+
+
+def _check_room(session: Session, params: tu.QueueParams | tu.SteerParams) -> None:
+    """Raise `Refusal` if more text would wait in a session than its head and its snapshot have room for."""
+    if _seq_of(session, InputId(params.key)):
+        return
+    texts = [params.text, *(each.message.text for each in session.inputs.waiting)]
+    if sum(len(to_json_text(text)) for text in texts) > _MOST_WAITING:
+        limit = f"{_MOST_WAITING >> 20} MB"
+        raise Refusal("too_large", f"more than {limit} of text would wait in the session", limit=_MOST_WAITING)
 
 
 def settings_with(base: Settings, change: se.TurnSettings) -> Settings:

@@ -73,7 +73,11 @@ class EngineError(Exception):
 
 
 class ConfigError(EngineError):
-    """A configured or passed value can't work."""
+    """A configured or passed value can't work: that of the parameter `field`; `nearest` may be meant. Empty: not known."""
+
+    def __init__(self, message: str = "", *, field: str = "", nearest: str = "") -> None:
+        super().__init__(message)
+        self.field, self.nearest = field, nearest
 
 
 class UnknownModel(ConfigError):
@@ -407,11 +411,7 @@ class StoreCorrupt(StoreError):
 
 
 class StoreMismatch(StoreError):
-    """The file is another program's, or a newer engine's. It was not changed.
-
-    Attributes:
-        is_newer: whether a newer engine made it: use that engine.
-    """
+    """The file is another program's; or a newer engine's, if `is_newer`: use that one. It was not changed."""
 
     def __init__(self, message: str, *, is_newer: bool = False) -> None:
         super().__init__(message)

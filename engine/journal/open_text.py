@@ -9,8 +9,8 @@ import attrs
 from engine.core import events as ev
 from engine.core.ids import MessageId, PartId, SessionId, TurnId
 
-# Characters. Escaped as JSON, six for each, a longer delta would not fit into a message to a client.
-LONGEST_DELTA: Final = 1 << 20
+# Characters. Escaped as JSON, up to twelve for each, a longer delta would not fit into a message to a client.
+LONGEST_DELTA: Final = 1 << 19
 
 DELTAS: dict[ev.PartKind, type[ev.Delta]] = {
     "text": ev.TextDelta,

@@ -31,12 +31,12 @@ class LineSplitter:
             line = bytes(self._rest) + end
             self._rest.clear()
             if len(line) > self.most:
-                raise FrameTooLarge(f"a line has at most {self.most} bytes")
+                raise FrameTooLarge(f"a line has at most {self.most} bytes", limit=self.most)
             if line.strip():
                 lines.append(line.removesuffix(b"\r"))
         self._rest += rest
         if len(self._rest) > self.most:
-            raise FrameTooLarge(f"a line has at most {self.most} bytes")
+            raise FrameTooLarge(f"a line has at most {self.most} bytes", limit=self.most)
         return lines
 
 
@@ -78,7 +78,7 @@ class HeaderSplitter:
         if len(lengths) != 1 or not lengths[0].isdigit() or len(lengths[0]) > 18:
             raise BadFraming("a header has one Content-Length, a number")
         if (length := int(lengths[0])) > self.most:
-            raise FrameTooLarge(f"a message has at most {self.most} bytes")
+            raise FrameTooLarge(f"a message has at most {self.most} bytes", limit=self.most)
         return length
 
 

@@ -35,31 +35,39 @@ class BadJson(ValueError):
 
 
 class FrameTooLarge(BadJson):
-    """The message is too large, or nested too deeply."""
+    """The message is too large, or nested too deeply.
+
+    Attributes:
+        limit: how large, or how deep, it may be.
+    """
+
+    def __init__(self, message: str, *, limit: int) -> None:
+        super().__init__(message)
+        self.limit = limit
 
 
 def read_json(text: str | bytes, limits: RpcLimits) -> Json:
     """Return the value that *text* holds. Raises `BadJson`, `FrameTooLarge`."""
     # A character is at least one byte; counting the bytes of a text would mean to encode it.
     if len(text) > limits.bytes:
-        raise FrameTooLarge(f"a message has at most {limits.bytes} bytes")
+        raise FrameTooLarge(f"a message has at most {limits.bytes} bytes", limit=limits.bytes)
     try:
         decoded = text if isinstance(text, str) else text.decode()
         value: object = json.loads(
             decoded, parse_constant=_no_constant, parse_float=_finite_float, object_pairs_hook=_distinct
         )
     except RecursionError as error:
-        raise FrameTooLarge(_too_deep(limits)) from error
+        raise _too_deep(limits) from error
     except ValueError as error:
         raise BadJson(f"this is not JSON: {error}"[:200]) from error
     parsed = cast("Json", value)
     if _is_deeper(parsed, limits.nesting):
-        raise FrameTooLarge(_too_deep(limits))
+        raise _too_deep(limits)
     return parsed
 
 
-def _too_deep(limits: RpcLimits) -> str:
-    return f"a message is nested at most {limits.nesting} levels deep"
+def _too_deep(limits: RpcLimits) -> FrameTooLarge:
+    return FrameTooLarge(f"a message is nested at most {limits.nesting} levels deep", limit=limits.nesting)
 
 
 def _no_constant(name: str) -> NoReturn:

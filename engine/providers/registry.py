@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 import attrs
 
-from engine.config.config import Config, ModelConfig, suggest_names
+from engine.config.config import Config, ModelConfig, nearest_name, suggest_names
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
 from engine.providers.auth.auth import split_password
@@ -150,18 +150,28 @@ def split_name(name: str, config: Config) -> tuple[Host, str]:
     host = host_named(prefix, config)
     if host is not None and own_name:
         if not {".", ".."}.isdisjoint(own_name.split("/")):  # in a request's path it would name another model
-            raise UnknownModel(f"invalid model name {name!r}: a part of it is '.' or '..'")
+            raise UnknownModel(f"invalid model name {name!r}: a part of it is '.' or '..'", field="model")
         return host, own_name
-    raise UnknownModel(f"no host for the model name {name!r}: {_name_advice(prefix, own_name, name, config)}")
+    nearest = "" if host is not None else _nearest_model(prefix, own_name, name, config)
+    advice = _name_advice(prefix, own_name, nearest, config)
+    raise UnknownModel(f"no host for the model name {name!r}: {advice}", field="model", nearest=nearest)
 
 
-def _name_advice(prefix: str, own_name: str, name: str, config: Config) -> str:
+def _nearest_model(prefix: str, own_name: str, name: str, config: Config) -> str:
+    """Return the name that may have been meant; empty: none is known."""
+    if own_name:
+        host = nearest_name(prefix, hosts_of(config))
+        return f"{host}/{own_name}" if host else ""
+    maker = next((host for pattern, host in _MAKERS if re.match(pattern, name.lower())), None)
+    return f"{maker}/{name}" if name and maker is not None else ""
+
+
+def _name_advice(prefix: str, own_name: str, nearest: str, config: Config) -> str:
     if (host := host_named(prefix, config)) is not None:
         return f"{prefix} is a host; add a model's name, for example {host.name}/{host.example}"
     if not own_name:
-        maker = next((host for pattern, host in _MAKERS if re.match(pattern, name.lower())), None)
-        if name and maker is not None:
-            return f"did you mean {maker}/{name}?"
+        if nearest:
+            return f"did you mean {nearest}?"
     elif (hint := suggest_names(prefix, hosts_of(config))).startswith("did you mean"):
         return hint
     return "write host/model, for example anthropic/claude-sonnet-4-5; `engine models` lists the hosts"

@@ -150,7 +150,7 @@ def existing_folder(path: str | os.PathLike[str]) -> str:
     """Return the absolute path of a folder. Raises `ConfigError` if there is none."""
     folder = absolute(path)
     if not Path(folder).is_dir():
-        raise ConfigError(f"cwd must be a directory that exists, and {folder} is none")
+        raise ConfigError(f"cwd must be a directory that exists, and {folder} is none", field="cwd")
     return folder
 
 

@@ -162,7 +162,7 @@ async def test_silent_server_is_offline_after_two_beats_and_a_half(autojump_cloc
             assert online == Online(is_new_server=True)
 
 
-@pytest.mark.parametrize("code", [1001, 1006, 1011, 1012, 4408, 4429])
+@pytest.mark.parametrize("code", [1001, 1005, 1006, 1011, 1012, 1013, 4408, 4429])
 async def test_client_comes_back_after(autojump_clock: MockClock, code: int) -> None:
     async with connected() as (client, connection, server):
         connection.close(code)
@@ -172,13 +172,13 @@ async def test_client_comes_back_after(autojump_clock: MockClock, code: int) -> 
         assert client.is_online
 
 
-@pytest.mark.parametrize("code", [4400, 4401, 4403])
+@pytest.mark.parametrize("code", [1000, 1002, 1003, 1009, 4400, 4401, 4403, 4999])
 async def test_client_stops_after(autojump_clock: MockClock, code: int) -> None:
     async with connected() as (client, connection, server):
         connection.close(code, "because")
-        with pytest.raises(Unauthorized if code != 4400 else ServerOffline, match="because"):
+        with pytest.raises(Unauthorized if code in {4401, 4403} else ServerOffline, match="because"):
             await client.list()
-        with pytest.raises(Unauthorized if code != 4400 else ServerOffline, match="because"):
+        with pytest.raises(Unauthorized if code in {4401, 4403} else ServerOffline, match="because"):
             async with client.session("ses_1").watch() as stream:
                 await stream.__anext__()
                 await stream.__anext__()

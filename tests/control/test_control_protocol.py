@@ -180,13 +180,18 @@ def test_client_notifications_reach_the_server() -> None:
         assert side.receive(ClientSide().notify(name, note)) == Incoming(notes=(note,))
 
 
-def test_other_notifications_are_counted() -> None:
+@pytest.mark.parametrize("name", ["prompt", "session.get", "colour"])
+def test_other_notifications_are_counted(name: str) -> None:
     side = server()
-    frame = json.dumps({"jsonrpc": "2.0", "method": "prompt", "params": to_json(EXAMPLES["prompt"][0])})
-    shown = [json.loads(text)["params"] for _ in range(8) for text in side.receive(frame).sends]
+    params = to_json(EXAMPLES[name][0]) if name in METHODS else {}
+    frame = json.dumps({"jsonrpc": "2.0", "method": name, "params": params})
+    received = [side.receive(frame) for _ in range(8)]
+    shown = [json.loads(text)["params"] for incoming in received for text in incoming.sends]
     # Fewer and fewer, so that a flood is not answered by a flood.
-    assert shown == [{"method": "prompt", "count": count} for count in (1, 2, 4, 8)]
+    assert shown == [{"method": name, "count": count} for count in (1, 2, 4, 8)]
     assert side.ignored == 8
+    # None of them is run.
+    assert not any(incoming.calls or incoming.notes for incoming in received)
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -221,10 +226,10 @@ def test_unknown_methods_name_the_nearest() -> None:
 
 
 def test_large_frames_close_the_connection() -> None:
-    for frame in (b"a" * ((1 << 20) + 1), "[" * 65 + "]" * 65):
+    for frame, limit in ((b"a" * ((1 << 20) + 1), 1 << 20), ("[" * 65 + "]" * 65, 64)):
         incoming = server().receive(frame)
         assert incoming.close == 1009
-        assert error_in(incoming)["data"]["kind"] == "too_large"
+        assert error_in(incoming)["data"] == {"kind": "too_large", "retry": "no", "limit": limit}
 
 
 def test_large_results_are_refused() -> None:
@@ -282,6 +287,7 @@ def error_classes() -> list[type[errors.EngineError]]:
 
 def one_of(cls: type[errors.EngineError]) -> errors.EngineError:
     special: dict[type, errors.EngineError] = {
+        errors.ConfigError: errors.ConfigError("no such agent", field="agent", nearest="build"),
         errors.StreamTimeout: errors.StreamTimeout("idle", 3.0),
         errors.SessionElsewhere: errors.SessionElsewhere("s", host="h", pid=5, until=7.0),
         errors.UndoIncomplete: errors.UndoIncomplete("half", done=("a",), left=("b",)),

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import socket
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -21,8 +23,9 @@ from tests.support.served_engine import HELLO, served
 
 async def test_whole_turn_over_a_websocket(tmp_path: Path) -> None:
     async with served(tmp_path) as server, server.websocket(token=server.at.token) as (client, _):
-        hello = await client.result("hello", **HELLO)
-        assert (hello["protocol"], hello["role"]) == (1, "full")
+        hello = await client.result("hello", **HELLO, capabilities={"telepathy": {"range": 3}})
+        assert (hello["protocol"], hello["role"], hello["deprecated"]) == (1, "full", [])
+        assert {"search", "fleet", "batch", "upload", "metrics"} <= hello["capabilities"].keys()
         created = await client.result("session.create", cwd=str(tmp_path), key="k1")
         session_id = created["row"]["id"]
         subscribed = await client.result("subscribe", session_id=session_id, at="start")
@@ -146,6 +149,40 @@ async def test_same_by_http(tmp_path: Path) -> None:
         missing = await http.get("/v1/sessions/none")
         assert (missing.status_code, missing.json()["kind"]) == (404, "not_found")
         assert (await http.get("/v1/nothing")).status_code == 404
+
+
+async def test_batches_are_answered_by_each_way(tmp_path: Path) -> None:
+    def message(method: str, **more: object) -> dict[str, object]:
+        return {"jsonrpc": "2.0", "method": method, "params": {}, **more}
+
+    note = message("rpc.cancel", params={"id": 99})
+    batch = [message("ping", id=1), note, message("nothing", id="two"), message("session.list", id=3), 7]
+    async with (
+        served(tmp_path) as server,
+        httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http,
+        server.unix() as client,
+        server.websocket(token=server.at.token) as (socket, connection),
+    ):
+        found: list[Any] = [(await http.post("/v1/rpc", json=batch)).json()]
+        assert (await http.post("/v1/rpc", json=[note])).status_code == 204
+        for each in (client, socket):
+            await each.hello()
+            await each.send(json.dumps(batch))
+            found.append(await each.note())
+            # A batch without requests has no answer: the next one is to the ping.
+            await each.send(json.dumps([note]))
+            await each.result("ping")
+        for answers in found:
+            kinds = {answer["id"]: answer.get("error", {}).get("data", {}).get("kind") for answer in answers}
+            assert (len(answers), kinds) == (4, {1: None, "two": "method", 3: None, None: "request"})
+        assert connection.closed is None
+
+
+async def test_schema_is_that_of_the_handshake(tmp_path: Path) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        digest = (await client.hello())["schema"]
+        async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
+            assert sha256((await http.get("/v1/schema.json")).content).hexdigest() == digest
 
 
 async def test_nobody_without_a_credential_gets_anything(tmp_path: Path) -> None:

@@ -85,8 +85,17 @@ async def test_a_failed_creation_may_be_repeated(tmp_path: Path) -> None:
     async with opened(tmp_path / "s.db") as eng:
         changes, keys = changes_of(eng), RecentKeys()
         params = se.SessionCreateParams(cwd=str(tmp_path / "later"), key="k")
-        with pytest.raises(ConfigError):
-            await changes.run("session.create", params, keys)
+        for wrong, facts in (
+            (params, {"field": "cwd", "nearest": ""}),
+            (attrs.evolve(params, cwd="/", agent="bild"), {"field": "agent", "nearest": "build"}),
+            (
+                attrs.evolve(params, cwd="/", model="antropic/claude"),
+                {"error": "UnknownModel", "field": "model", "nearest": "anthropic/claude"},
+            ),
+        ):
+            with pytest.raises(ConfigError) as refused:
+                await changes.run("session.create", wrong, keys)
+            assert error_of(refused.value).data == {"kind": "config", "retry": "no", "error": "ConfigError", **facts}
         (tmp_path / "later").mkdir()
         assert await changes.run("session.create", params, keys)
 
@@ -163,6 +172,16 @@ async def test_results_say_what_is_not_durable(tmp_path: Path, autojump_clock: M
         store.fails = store.hangs = False
         again = await turns.prompt(tu.PromptParams(session_id=session.id, text="go", key="i-1"))
         assert (again.turn_id, again.durable) == (prompted.turn_id, True)
+        # What waits is in each head and snapshot, so it has a limit; what was accepted before has passed it.
+        long = tu.QueueParams(session_id=session.id, text="x" * (3 << 20), key="i-4")
+        assert await turns.queue(long) == await turns.queue(long)
+        for refused in (
+            turns.queue(attrs.evolve(long, key="i-5")),
+            turns.steer(tu.SteerParams(session_id=session.id, turn_id=prompted.turn_id, text=long.text, key="i-6")),
+        ):
+            with pytest.raises(Refusal, match="4 MB") as caught:
+                await refused
+            assert (caught.value.kind, caught.value.facts) == ("too_large", {"limit": 4 << 20})
         store.fails = True
         with pytest.raises(StoreError) as failed:
             await session.rename("A title")

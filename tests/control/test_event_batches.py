@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any, cast
+
 import trio
 from trio.testing import MockClock
 
+from engine.control.control_methods import Followed
 from engine.control.event_batches import (
     HEARTBEAT_SECONDS,
     MOST_CHARACTERS,
@@ -14,12 +19,18 @@ from engine.control.event_batches import (
     EventTexts,
     HeartbeatFilter,
 )
+from engine.control.event_source import SessionSource
+from engine.control.protocol.session_methods import SessionHead
+from engine.control.protocol.watch_methods import SubscribeParams, SubscribeResult
+from engine.control.service.metrics import Metrics
+from engine.control.subscription import Subscription, SubscriptionShare
 from engine.control.time_slots import PassLimit, TimeSlots
 from engine.control.transport.send_lock import SendLock
 from engine.core import events as ev
 from engine.core.events import TextDelta
 from engine.core.ids import CallId, MessageId, PartId, SessionId, TurnId
 from engine.journal.position import Position
+from engine.journal.state import Idle
 
 
 def delta(text: str, *, offset: int = 0, session: str = "s") -> TextDelta:
@@ -246,3 +257,70 @@ def test_heartbeats_of_each_call_are_spaced() -> None:
     # The clock was set back, or a call has the id again.
     assert spaced.lets_through(beat("a", 1.0))
     assert spaced.lets_through(delta("text"))
+
+
+# -- when they are sent ----------------------------------------------------------------------
+
+
+class Feed(Source):
+    """Events that come when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came = trio.Event()
+
+    def push(self, entry: Entry) -> None:
+        self.left.append(entry)
+        self.came.set()
+        self.came = trio.Event()
+
+    async def wait(self, *, durable: bool = False) -> bool:
+        while not self.has_next(durable=durable):
+            await self.came.wait()
+        return True
+
+    def take_head(self) -> None:
+        return None
+
+
+class TimedSink:
+    """Knows when it was sent what."""
+
+    def __init__(self) -> None:
+        self.began = trio.current_time()
+        self.sent: list[tuple[float, list[dict[str, Any]]]] = []
+
+    async def send_note(self, name: str, note: object) -> None:
+        del name, note
+        await trio.lowlevel.checkpoint()
+
+    async def send_next(self, take: Callable[[], str | None]) -> None:
+        await trio.lowlevel.checkpoint()
+        if (text := take()) is not None:
+            self.sent.append((round(trio.current_time() - self.began, 2), json.loads(text)["params"]["events"]))
+
+
+async def test_record_waits_for_no_interval(autojump_clock: MockClock) -> None:
+    feed, sink = Feed(), TimedSink()
+    head = SessionHead(seq=0, status=Idle())
+    followed = Followed(
+        cast("SessionSource", feed), SubscribeResult(sub="s1", head=head, mode="live"), lambda _: cast("Any", None)
+    )
+    share = SubscriptionShare(Metrics(), now=lambda: 0.0, with_clients=lambda each: each)
+    params = SubscribeParams(session_id="s", interval=1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Subscription("s1", params, followed, share=share).run, sink, head)
+        for seconds, entry in (
+            (0.1, delta("a")),
+            (0.1, delta("b", offset=1)),
+            (0.1, titled(1)),
+            (0.1, delta("c", offset=2)),
+            (0.1, delta("d", offset=3)),
+        ):
+            await trio.sleep(seconds)
+            feed.push(entry)
+        await trio.sleep(2)
+        nursery.cancel_scope.cancel()
+    sent = [(time, [event.get("text", event["type"]) for event in events]) for time, events in sink.sent]
+    # Live events alone wait for the next second; with one of the record, all that came before it goes out at once.
+    assert sent == [(0.1, ["a"]), (0.3, ["b", "session_titled"]), (1.3, ["cd"])]

@@ -17,7 +17,8 @@ from engine.control.engine_methods import EngineMethods
 from engine.control.engine_reads import EngineReads
 from engine.control.event_source import SessionSource
 from engine.control.listen import ServeOptions, serve
-from engine.journal.position import Position
+from engine.core.ids import SessionId
+from engine.journal.position import Position, encode_position
 from engine.journal.state import Resync
 from engine.session.engine_options import PermissionOptions
 from engine.testing import ScriptedProvider
@@ -35,7 +36,12 @@ def clock() -> MockClock:
 
 
 async def notes(client: Client, count: int) -> list[dict[str, Any]]:
-    return [await client.note() for _ in range(count)]
+    """Return so many notifications of subscriptions; who is connected is announced at some time, too."""
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        if (note := await client.note())["method"] != "clients":
+            found.append(note)
+    return found
 
 
 async def test_closed_session_is_followed_when_opened_again(tmp_path: Path) -> None:
@@ -84,6 +90,30 @@ async def test_position_of_an_earlier_server_resyncs_once(tmp_path: Path, way: s
         await client.result("prompt", session_id=session_id, text="Hi", key="p2")
         seqs = [event["seq"] for event in await client.events_until("turn_ended") if event["seq"]]
         assert seqs == list(range(snapshot["sessions"][0]["state"]["seq"] + 1, seqs[-1] + 1))
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_future_and_foreign_positions_resync_once(tmp_path: Path, is_open: bool) -> None:
+    async with served(tmp_path) as server, server.unix() as client:
+        epoch = (await client.hello())["epoch"]
+        session_id = await client.new_session(tmp_path)
+        other = await client.new_session(tmp_path, key="k2")
+        for place in (
+            Position(epoch=epoch, seq=1000, session_id=SessionId(session_id)),
+            Position(epoch=epoch, seq=1, session_id=SessionId(other)),
+            Position(epoch="another", seq=1, session_id=SessionId(session_id)),
+        ):
+            if not is_open:
+                await client.result("session.close", session_id=session_id)
+            subscribed = await client.result("subscribe", session_id=session_id, after=encode_position(place))
+            assert subscribed["mode"] == ("live" if is_open else "stored")
+            assert [note["method"] for note in await notes(client, 2)] == ["head", "resync"]
+            title = f"after {place.seq} of {place.epoch}"
+            renamed = (await client.result("session.rename", session_id=session_id, title=title))["seq"]
+            # What comes then follows on the snapshot, which does not come again.
+            (note,) = await notes(client, 1)
+            assert (note["method"], [event["seq"] for event in note["params"]["events"]]) == ("events", [renamed])
+            await client.result("unsubscribe", sub=subscribed["sub"])
 
 
 async def test_resync_of_session_opened_meanwhile_has_its_open_text(tmp_path: Path, clock: MockClock) -> None:
@@ -203,6 +233,17 @@ async def test_busy_and_stale_name_the_turn(tmp_path: Path) -> None:
             "turn_id": turn_id,
             "status": "busy",
         }
+        for method, more in {
+            "session.close": {},
+            "session.delete": {"confirm": session_id},
+            "undo": {"key": "u1"},
+            "rewind": {"turn_id": turn_id, "key": "r1"},
+            "restore": {"paths": ["a"]},
+            "compact": {},
+            "compact.undo": {},
+        }.items():
+            data = (await client.call(method, session_id=session_id, **more))["error"]["data"]
+            assert (data["kind"], data["turn_id"]) == ("busy", turn_id), method
         for method in ("cancel", "skip_wait"):
             stale = await client.call(method, session_id=session_id, turn_id="t0")
             assert (stale["error"]["data"]["kind"], stale["error"]["data"]["current"]) == ("conflict", turn_id)
@@ -240,19 +281,23 @@ async def serve_until_drained(folder: Path, task_status: trio.TaskStatus[Server]
 
 async def test_long_text_comes_in_pieces_that_fit(tmp_path: Path) -> None:
     """As one delta it would be longer than any message, and there is no address from which to fetch a part of a text."""
-    size = 3 << 20
-    async with served(tmp_path, [*text("\x01" * size), *done()]) as server, server.unix() as client:
+    # Twelve characters of JSON for each of these.
+    written = "😀" * (1 << 20)
+    async with served(tmp_path, [*text(written), *done()]) as server, server.unix() as client:
         await client.hello()
         session_id = await client.new_session(tmp_path)
         await client.result("subscribe", session_id=session_id)
         await client.result("prompt", session_id=session_id, text="Go", key="p1")
-        events = await client.events_until("turn_ended")
+        events: list[dict[str, Any]] = []
+        # Its end has the whole text, too.
+        while not events or events[-1].get("of") != "turn_ended":
+            events += (await client.note_of("events"))["events"]
         deltas = [event for event in events if event["type"] == "text_delta"]
-        assert "".join(delta["text"] for delta in deltas) == "\x01" * size
+        assert "".join(delta["text"] for delta in deltas) == written
         elided = [event for event in events if event["type"] == "elided"]
-        assert elided
+        assert [event["of"] for event in elided] == ["part_ended", "turn_ended"]
         assert all(event["href"] for event in elided)
         # Who comes later gets it merged.
         await client.result("subscribe", session_id=session_id, at="start")
-        again = await client.events_until("turn_ended")
-        assert "".join(event["text"] for event in again if event["type"] == "text_delta") == "\x01" * size
+        again = await client.events_until("elided")
+        assert "".join(event["text"] for event in again if event["type"] == "text_delta") == written

@@ -305,6 +305,17 @@ async def test_costly_messages_cost_little(tmp_path: Path, message: str) -> None
         assert time.process_time() - began < 10
 
 
+async def test_long_line_is_answered_before_the_end(tmp_path: Path) -> None:
+    """Lines have no close code that would say why."""
+    async with served(tmp_path) as server, server.unix() as client:
+        await client.hello()
+        await client.send('{"jsonrpc":"2.0","id":1,"method":"' + "x" * (1 << 20))
+        answer = await client.note()
+        assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["limit"]) == (None, -32009, 1 << 20)
+        with pytest.raises((AssertionError, trio.BrokenResourceError)):
+            await client.note()
+
+
 async def test_text_that_is_no_utf8_is_refused(tmp_path: Path) -> None:
     async with served(tmp_path) as server:
         assert server.at.socket is not None

@@ -123,8 +123,10 @@ async def test_watched_session_comes_once_for_many_changes(tmp_path: Path) -> No
 async def test_watched_status_drops_what_has_another(tmp_path: Path) -> None:
     async with served(tmp_path, *ASKS) as server, server.unix() as client:
         await client.hello()
+        (tmp_path / "other").mkdir()
+        await client.new_session(tmp_path / "other", key="k2")
         session_id = await client.new_session(tmp_path)
-        await client.result("watch", status="idle")
+        await client.result("watch", status="idle", cwd=str(tmp_path))
         assert [row["row"]["id"] for row in (await client.note_of("sessions"))["rows"]] == [session_id]
         await client.result("prompt", session_id=session_id, text="Go", key="p1")
         while session_id not in (note := await client.note_of("sessions"))["removed"]:

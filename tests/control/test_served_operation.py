@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import platform
+import re
 import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -167,6 +168,19 @@ async def test_resync_is_counted_with_its_reason(tmp_path: Path) -> None:
         await client.result("subscribe", session_id=session_id, after="damaged")
         await client.note_of("resync")
         assert (await metrics_of(server))[1]['engine_control_resyncs_total{reason="damaged"}'] == 1
+
+
+async def test_fault_is_logged_under_its_incident(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    model = ScriptedProvider([])
+    async with served(tmp_path, model=model) as server, server.unix() as client:
+        await client.hello()
+        model.info = cast("ModelInfo", {"secret": "hunter2"})
+        error = (await client.call("model.list"))["error"]
+        assert (error["code"], error["data"]["kind"]) == (-32603, "internal")
+        assert error["data"]["incident"] in caplog.text
+        assert "AttributeError" in caplog.text
+        assert not {"AttributeError", "hunter2"} & set(re.findall(r"\w+", json.dumps(error)))
+        assert (await client.result("ping"))["time"] > 0
 
 
 async def test_connections_have_a_limit(tmp_path: Path) -> None:

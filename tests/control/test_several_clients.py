@@ -118,10 +118,11 @@ def asking_below(*, has_writer: bool = False) -> dict[str, Any]:
 async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
     """In a sub-agent of a sub-agent: its question is in the head, answerable at the root, and its events come with their path."""
     async with served(tmp_path, **asking_below()) as server, AsyncExitStack() as stack:
-        ada, bob, eve = await clients(server, stack, "ada", "bob", "eve")
+        ada, bob, eve, leo = await clients(server, stack, "ada", "bob", "eve", "leo")
         session_id, other = await ada.new_session(tmp_path), await ada.new_session(tmp_path, key="k2")
         await ada.result("subscribe", session_id=session_id, at="start")
         await eve.result("subscribe", session_id=other, at="start")
+        await leo.result("subscribe", session_id=session_id, at="start", tree=False, live=False)
         turn_id = (await ada.result("prompt", session_id=session_id, text="go", key="p1"))["turn_id"]
         asked = (await ada.events_until("permission_asked"))[-1]
         assert len(asked["path"]) == 3
@@ -136,6 +137,10 @@ async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
         assert waited["result"]["stop_reason"] == "completed"
         depths = Counter(len(event["path"]) for event in await bob.events_until("turn_ended"))
         assert depths[3] > 0
+        # Of the session itself, and the record alone, there is less.
+        own = await leo.events_until("turn_ended")
+        assert {event["session_id"] for event in own} == {session_id}
+        assert [event["seq"] for event in own] == list(range(1, len(own) + 1))
         # Nothing of it reaches who has not subscribed to it.
         assert {note["method"] for note in eve.notes} <= {"head", "clients"}
 
@@ -194,7 +199,9 @@ async def test_t9_question_is_seen_after_a_restart(tmp_path: Path) -> None:
         for method, params in (("permission.reply", question), ("steer", {**prompt, "turn_id": turn_id})):
             refused = (await bob.call(method, **params))["error"]["data"]
             assert (refused["kind"], refused["turn_id"]) == ("parked", turn_id), method
-        assert (await bob.result("resume", session_id=session_id, key="r1"))["turn_id"] == turn_id
+        resumed = [await bob.result("resume", session_id=session_id, key="r1") for _ in range(2)]
+        assert resumed[0] == resumed[1]
+        assert resumed[0]["turn_id"] == turn_id
         again = (await bob.events_until("permission_asked"))[-1]
         assert again["request_id"] != asked["request_id"]
         await bob.result("permission.reply", **{**question, "request_id": again["request_id"]})

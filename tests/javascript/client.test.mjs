@@ -5,13 +5,13 @@ import { createServer } from "node:http";
 import test from "node:test";
 import WebSocket, { WebSocketServer } from "ws";
 import { connect, emptyFamily, foldFamily } from "../../engine/control/page/client/engine-client.js";
-import { FINAL_CLOSE_CODES, METHODS } from "../../engine/control/page/client/protocol.js";
+import { METHODS, RETRIED_CLOSE_CODES } from "../../engine/control/page/client/protocol.js";
 
 const HEAD = { seq: 3, status: { type: "idle" }, turn: null, parked: false, asked: [], ending: null, queue: [], clients: [] };
 const STATE = { session_id: "s", seq: 3, transcript: [], inbox: [], turn: null, undone: [], background: [], prompt: null };
 const SNAPSHOT = { position: "p3", sessions: [{ state: STATE, messages: 0, depth: 0, call_id: null }], asked: [], messages: [], older: null };
-const LOOPS = [1001, 1006, 1011, 1012, 4408, 4429];
-const STOPS = [1000, 1003, 1009, 4400, 4401, 4403];
+const LOOPS = [1001, 1006, 1011, 1012, 1013, 1014, 4408, 4429];
+const STOPS = [1000, 1002, 1003, 1007, 1008, 1009, 4400, 4401, 4403, 4999];
 
 /** A server; `answers` are results by method, or functions of params and the connection. */
 async function server(t, answers = {}, { heartbeat = 15, tickets = () => 200, host = "127.0.0.1" } = {}) {
@@ -92,7 +92,7 @@ const take = async (stream, count) => {
 const types = (items) => items.map((item) => item.type);
 
 test("the table of close codes is the protocol's", () => {
-  assert.deepEqual([...FINAL_CLOSE_CODES].sort(), STOPS);
+  assert.deepEqual([...RETRIED_CLOSE_CODES], [1005, ...LOOPS].sort());
 });
 
 for (const code of LOOPS)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from engine.control.protocol.json_schema import protocol_schema
+from engine.control.protocol.method_table import COMMON_ERRORS
 
 SCHEMA: dict[str, Any] = protocol_schema()
 KINDS: dict[str, tuple[type, ...]] = {
@@ -21,12 +22,15 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 def check_exchange(method: str, params: Mapping[str, Any], answer: Mapping[str, Any]) -> None:
-    """Assert that an answer fits the schema; and its request, if that was accepted."""
+    """Assert that an answer fits the schema; and its request, if that was accepted. An error is one of the method's row."""
     assert (answer["jsonrpc"], len(answer)) == ("2.0", 3)
+    row = SCHEMA["x-methods"].get(method, {"errors": ["method"]})
     if "error" in answer:
         check_error(answer["error"])
+        kind = answer["error"]["data"]["kind"]
+        # What is not well formed has no method.
+        assert kind in {*row["errors"], *COMMON_ERRORS, "request"}, f"{method} is answered with {kind}"
         return
-    row = SCHEMA["x-methods"][method]
     assert not (problem := wrong(dict(params), row["params"])), f"params of {method}: {problem}"
     assert not (problem := wrong(answer["result"], row["result"])), f"result of {method}: {problem}"
 

@@ -363,7 +363,9 @@ class CloseCode:
 CLOSE_CODES: Final = (
     CloseCode(1000, "The client is done.", is_final=True),
     CloseCode(1001, "The server goes away."),
+    CloseCode(1002, "A frame that WebSockets do not have.", is_final=True),
     CloseCode(1003, "A binary message.", is_final=True),
+    CloseCode(1007, "Text that is not UTF-8.", is_final=True),
     CloseCode(1009, "A message that is too large or nested too deeply.", is_final=True),
     CloseCode(1011, "A fault of the server."),
     CloseCode(1012, "The server restarts: come back."),
@@ -373,3 +375,6 @@ CLOSE_CODES: Final = (
     CloseCode(4408, "No `hello`, no `tock`, or nothing was read for too long."),
     CloseCode(4429, "Too many requests."),
 )
+# After these a client comes back. The first ones no server of this engine sends: the connection was lost or ended without a
+# code, or a proxy says that there is no server at the moment. After all others it would be refused again and again.
+RETRIED_CODES: Final = frozenset({1005, 1006, 1013, 1014} | {each.code for each in CLOSE_CODES if not each.is_final})

@@ -48,11 +48,26 @@ class Method:
 
 
 # What any method may answer.
-COMMON_ERRORS: Final = ("params", "internal", "overloaded", "not_ready", "forbidden", "cancelled", "store")
-_PROMPT_ERRORS: Final = ("not_found", "busy", "conflict", "elsewhere", "draining", "parked", "config", "too_large")
-_CHANGE_ERRORS: Final = ("not_found", "elsewhere", "draining")
-_UNDO_ERRORS: Final = (*_CHANGE_ERRORS, "busy", "nothing_to_do", "snapshot")
-_FORCE_ERRORS: Final = (*_UNDO_ERRORS, "undo_conflict", "undo_incomplete")
+COMMON_ERRORS: Final = (
+    "params",
+    "internal",
+    "overloaded",
+    "not_ready",
+    "forbidden",
+    "too_large",
+    "rate_limited",
+    "cancelled",
+    "store",
+)
+# Busy, too, where a session is only changed: it may just have been closed.
+_CHANGE_ERRORS: Final = ("not_found", "busy", "elsewhere", "draining")
+_INPUT_ERRORS: Final = (*_CHANGE_ERRORS, "conflict", "config")
+_ANSWER_ERRORS: Final = (*_CHANGE_ERRORS, "already_settled", "parked", "config")
+_HISTORY_ERRORS: Final = (*_CHANGE_ERRORS, "nothing_to_do", "parked")
+_UNDO_ERRORS: Final = (*_HISTORY_ERRORS, "config", "snapshot")
+_FORCE_ERRORS: Final = (*_UNDO_ERRORS, "conflict", "undo_conflict", "undo_incomplete")
+# Of a session that is not open here, its files and tools are not known.
+_FILE_ERRORS: Final = ("not_found", "busy", "nothing_to_do", "parked", "config", "snapshot", "unsupported")
 
 METHODS: Final[Mapping[str, Method]] = {
     method.name: method
@@ -62,7 +77,9 @@ METHODS: Final[Mapping[str, Method]] = {
         # -- the server
         Method("server.status", se.NoParams, sv.ServerStatusResult, "Return what the server does.", "read"),
         Method("server.drain", sv.ServerDrainParams, sv.ServerDrainResult, "End the server after a while.", "full"),
-        Method("rpc.cancel", sv.RpcCancelParams, sv.RpcCancelResult, "Cancel a running request.", "read"),
+        Method(
+            "rpc.cancel", sv.RpcCancelParams, sv.RpcCancelResult, "Cancel a running request.", "read", ("unsupported",)
+        ),
         Method("clients", se.NoParams, sv.ClientsResult, "Return who is connected.", "read"),
         # -- sessions
         Method(
@@ -73,7 +90,14 @@ METHODS: Final[Mapping[str, Method]] = {
             "full",
             ("config", "conflict", "draining"),
         ),
-        Method("session.list", se.SessionListParams, se.SessionListResult, "List sessions, the newest first.", "read"),
+        Method(
+            "session.list",
+            se.SessionListParams,
+            se.SessionListResult,
+            "List sessions, the newest first.",
+            "read",
+            ("not_found", "unsupported"),
+        ),
         Method("session.get", se.SessionParams, se.SessionGetResult, "Return a session.", "read", ("not_found",)),
         Method(
             "session.search",
@@ -83,7 +107,14 @@ METHODS: Final[Mapping[str, Method]] = {
             "read",
             ("unsupported",),
         ),
-        Method("session.rename", se.SessionRenameParams, se.SeqResult, "Set the title.", "full", _CHANGE_ERRORS),
+        Method(
+            "session.rename",
+            se.SessionRenameParams,
+            se.SeqResult,
+            "Set the title.",
+            "full",
+            (*_CHANGE_ERRORS, "config"),
+        ),
         Method(
             "session.configure",
             se.SessionConfigureParams,
@@ -98,7 +129,7 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SessionCreateResult,
             "Make a session that begins with the history of another.",
             "full",
-            ("not_found", "config", "conflict", "draining"),
+            (*_CHANGE_ERRORS, "config", "conflict"),
         ),
         Method(
             "session.delete",
@@ -106,7 +137,7 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SessionDeleteResult,
             "Remove a session and its sub-agents' for good.",
             "full",
-            ("busy", "elsewhere"),
+            ("not_found", "busy", "elsewhere", "unsupported"),
         ),
         Method(
             "session.close",
@@ -122,18 +153,37 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SessionExportResult,
             "Export a session.",
             "read",
-            ("not_found", "too_large"),
+            ("not_found",),
         ),
-        Method("session.usage", se.SessionUsageParams, se.SessionUsageResult, "Sum up what was spent.", "read"),
-        # -- watching
-        Method("subscribe", wa.SubscribeParams, wa.SubscribeResult, "Get a session's events.", "read", ("not_found",)),
         Method(
-            "unsubscribe", wa.UnsubscribeParams, wa.UnsubscribeResult, "End a subscription.", "read", ("not_found",)
+            "session.usage",
+            se.SessionUsageParams,
+            se.SessionUsageResult,
+            "Sum up what was spent.",
+            "read",
+            ("unsupported",),
+        ),
+        # -- watching
+        Method(
+            "subscribe",
+            wa.SubscribeParams,
+            wa.SubscribeResult,
+            "Get a session's events.",
+            "read",
+            ("not_found", "config", "unsupported"),
+        ),
+        Method(
+            "unsubscribe",
+            wa.UnsubscribeParams,
+            wa.UnsubscribeResult,
+            "End a subscription.",
+            "read",
+            ("not_found", "unsupported"),
         ),
         Method("snapshot", wa.SnapshotParams, wa.FamilySnapshot, "Return what is true now.", "read", ("not_found",)),
         Method("messages", wa.MessagesParams, wa.MessagesResult, "Return a page of messages.", "read", ("not_found",)),
         Method("events", wa.EventsParams, wa.EventsResult, "Return a page of events.", "read", ("not_found",)),
-        Method("watch", wa.WatchParams, wa.WatchResult, "Watch the list of sessions.", "read"),
+        Method("watch", wa.WatchParams, wa.WatchResult, "Watch the list of sessions.", "read", ("unsupported",)),
         # -- turns
         Method(
             "upload",
@@ -141,16 +191,16 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.UploadResult,
             "Send a piece of a file that is too large for a message.",
             "full",
-            ("not_found", "conflict", "too_large", "unsupported"),
+            ("not_found", "conflict", "unsupported"),
         ),
-        Method("prompt", tu.PromptParams, tu.PromptResult, "Start a turn.", "full", _PROMPT_ERRORS),
+        Method("prompt", tu.PromptParams, tu.PromptResult, "Start a turn.", "full", (*_INPUT_ERRORS, "parked")),
         Method(
             "queue",
             tu.QueueParams,
             tu.QueueResult,
             "Queue input for the next turn.",
             "full",
-            (*_CHANGE_ERRORS, "conflict", "config", "too_large"),
+            _INPUT_ERRORS,
         ),
         Method(
             "queue.remove", tu.QueueRemoveParams, tu.QueueRemoveResult, "Remove queued input.", "full", _CHANGE_ERRORS
@@ -161,16 +211,16 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.InputResult,
             "Send a message to the model in a running turn.",
             "full",
-            (*_CHANGE_ERRORS, "conflict", "config", "too_large"),
+            (*_INPUT_ERRORS, "parked"),
         ),
-        Method("cancel", tu.CancelParams, tu.CancelResult, "Cancel a turn.", "answer", ("not_found", "conflict")),
+        Method("cancel", tu.CancelParams, tu.CancelResult, "Cancel a turn.", "answer", (*_CHANGE_ERRORS, "conflict")),
         Method(
             "resume",
             tu.ResumeParams,
             tu.ResumeResult,
             "Continue: with a parked turn, with a new turn after one that a crash has ended, or with what is queued.",
             "full",
-            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+            (*_INPUT_ERRORS, "nothing_to_do"),
         ),
         Method("wait", tu.WaitParams, tu.WaitResult, "Wait for the end of a turn.", "read", ("not_found", "conflict")),
         Method(
@@ -191,7 +241,7 @@ METHODS: Final[Mapping[str, Method]] = {
             an.PermissionReplyResult,
             "Answer a question for permission.",
             "answer",
-            ("not_found", "already_settled"),
+            _ANSWER_ERRORS,
         ),
         Method(
             "question.answer",
@@ -199,7 +249,7 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SeqResult,
             "Answer a tool's question.",
             "answer",
-            ("not_found", "already_settled"),
+            _ANSWER_ERRORS,
         ),
         Method(
             "recovery.answer",
@@ -207,7 +257,7 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SeqResult,
             "Say how to continue after the model's host has failed.",
             "answer",
-            ("not_found", "already_settled", "config"),
+            _ANSWER_ERRORS,
         ),
         Method(
             "attend",
@@ -215,7 +265,7 @@ METHODS: Final[Mapping[str, Method]] = {
             an.AttendResult,
             "Show other clients that a user of this one looks at a question.",
             "answer",
-            ("not_found", "already_settled"),
+            ("not_found", "already_settled", "unsupported"),
         ),
         # -- files and history
         Method("undo", an.UndoParams, an.UndoResult, "Undo the newest turn.", "full", _FORCE_ERRORS),
@@ -227,7 +277,7 @@ METHODS: Final[Mapping[str, Method]] = {
             an.RewindPointsResult,
             "Return the prompts to which a session can be rewound.",
             "read",
-            _UNDO_ERRORS,
+            _FILE_ERRORS,
         ),
         Method(
             "rewind.preview",
@@ -235,9 +285,9 @@ METHODS: Final[Mapping[str, Method]] = {
             an.RewindPreviewResult,
             "Return what rewinding would do to files.",
             "read",
-            _UNDO_ERRORS,
+            _FILE_ERRORS,
         ),
-        Method("diff", an.DiffParams, an.DiffResult, "Return a turn's changes of files.", "read", _UNDO_ERRORS),
+        Method("diff", an.DiffParams, an.DiffResult, "Return a turn's changes of files.", "read", _FILE_ERRORS),
         Method("restore", an.RestoreParams, an.RestoreResult, "Restore files.", "full", _FORCE_ERRORS),
         Method(
             "compact",
@@ -245,7 +295,7 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.CompactResult,
             "Summarise the older part of the history.",
             "full",
-            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+            _HISTORY_ERRORS,
         ),
         Method(
             "compact.undo",
@@ -253,7 +303,7 @@ METHODS: Final[Mapping[str, Method]] = {
             se.SeqResult,
             "Restore the history from before the last summary.",
             "full",
-            (*_CHANGE_ERRORS, "busy", "nothing_to_do"),
+            _HISTORY_ERRORS,
         ),
         Method(
             "context",
@@ -261,7 +311,7 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.ContextResult,
             "Return what fills the model's window.",
             "read",
-            ("not_found",),
+            ("not_found", "unsupported"),
         ),
         # -- models, agents, tools
         Method("model.list", se.NoParams, sv.ModelListResult, "List models, and why some can't be used.", "read"),

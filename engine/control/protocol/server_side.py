@@ -121,9 +121,13 @@ class ServerSide:
         try:
             received = self._rpc.receive(frame)
         except FrameTooLarge as error:
-            refused = error_of(Refusal("too_large", str(error)))
-            return Incoming(sends=(failure_text(None, refused),), close=_TOO_LARGE)
+            return self.refuse_frame(str(error), error.limit)
         return self._sorted(received)
+
+    def refuse_frame(self, problem: str, limit: int) -> Incoming:
+        """Return what to do after a frame that was too large to be read."""
+        refused = error_of(Refusal("too_large", problem, limit=limit))
+        return Incoming(sends=(failure_text(None, refused),), close=_TOO_LARGE)
 
     def _sorted(self, received: RpcReceived) -> Incoming:
         calls: list[Call] = []

@@ -113,10 +113,6 @@ class WebSocket:
                 end = start + FRAME_CHARACTERS
                 await self._send_event(TextMessage(data=text[start:end], message_finished=end >= len(text)))
 
-    async def ping(self) -> None:
-        """Send a ping. A checkpoint. Raises `TransportClosed`."""
-        await self._send_event(Ping())
-
     async def close(self, code: int = 1000, reason: str = "") -> None:
         """Close the connection and the stream. A checkpoint; waits at most two seconds for the other side."""
         with trio.move_on_after(_CLOSING), suppress(TransportClosed):  # noqa: ASYNC912  # none where it is closed

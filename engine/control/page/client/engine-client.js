@@ -26,7 +26,7 @@
  */
 import { EngineError, LinkClosed } from "./errors.js";
 import { ASKING_ONCE_MS, LOST, newId, openHttp, openSocket, post } from "./links.js";
-import { FINAL_CLOSE_CODES, METHODS, PROTOCOL } from "./protocol.js";
+import { METHODS, PROTOCOL, RETRIED_CLOSE_CODES } from "./protocol.js";
 import { Session } from "./session.js";
 import { ListStream } from "./streams.js";
 
@@ -224,7 +224,7 @@ export class Client {
       const begin = Date.now();
       const end = await this.#connectOnce(ready);
       if (this.#over) throw this.#over;
-      if (FINAL_CLOSE_CODES.includes(end.code)) {
+      if (!RETRIED_CLOSE_CODES.includes(end.code)) {
         const refused = new EngineError(end.code, end.message, { kind: "refused" });
         this.#end(refused);
         this.#setState("refused", { code: end.code, why: end.message });

@@ -9,7 +9,7 @@ export type DurableEvent = SessionCreated | SessionTitled | InputAdmitted | Inpu
 export type LiveEvent = TextDelta | ReasoningDelta | ArgumentsDelta | CallProgress | CallHeartbeat | TurnEnding;
 /** An event, by its `type`. */
 export type Event = DurableEvent | LiveEvent;
-export type CloseCode = 1000 | 1001 | 1003 | 1009 | 1011 | 1012 | 4400 | 4401 | 4403 | 4408 | 4429;
+export type CloseCode = 1000 | 1001 | 1002 | 1003 | 1007 | 1009 | 1011 | 1012 | 4400 | 4401 | 4403 | 4408 | 4429;
 /** The `data` of an error, by its `kind`; `error` names the engine's class where there is one. */
 export type ErrorData =
   /** The message is not JSON. */

@@ -74,8 +74,8 @@ export const DURABLE_EVENTS = new Set(["session_created","session_titled","input
 /** Types of events that are for watchers only. @type {ReadonlySet<string>} */
 export const LIVE_EVENTS = new Set(["text_delta","reasoning_delta","arguments_delta","call_progress","call_heartbeat","turn_ending"]);
 
-/** After these a client stops, and says why. @type {readonly number[]} */
-export const FINAL_CLOSE_CODES = [1000,1003,1009,4400,4401,4403];
+/** After these a client comes back; after all others it stops, and says why. @type {readonly number[]} */
+export const RETRIED_CLOSE_CODES = [1001,1005,1006,1011,1012,1013,1014,4408,4429];
 
 /** What a session is before its first event. @type {P.SessionState} */
 export const EMPTY_STATE = {"type":"session_state","v":1,"session_id":"","seq":0,"title":"","titled_by":"","model":"","agent":"","parent_id":null,"forked_from":null,"profile":"","profile_by":"","context":{"cwd":"","values":[]},"prompt":null,"transcript":[],"reasoning_from":0,"inbox":[],"turn":null,"last_result":null,"turns":0,"undone":[],"background":[],"usage":{"input":0,"output":0,"cache_read":0,"cache_write":0,"reasoning":0},"cost":0.0,"counted":null};
