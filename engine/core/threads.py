@@ -18,8 +18,6 @@ Ts = TypeVarTuple("Ts")
 
 # Trio's default. Not smaller: an abandoned thread counts until it ends.
 LIMIT: Final = 40
-# Seconds.
-_LINGERS: Final = 0.25
 
 # One limiter for each `trio.run`, and never trio's: that one is the host's, and tools that hang must not use it up.
 _limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar("engine.core.threads")
@@ -69,49 +67,57 @@ async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], 
     raise trio.TooSlowError
 
 
-class _Alarm:
+class Alarm:
     """Calls functions after a time, in one thread for all: a timer of each one's own would be a new thread each time.
 
-    The thread lives while something is set, and `_LINGERS` longer.
+    The thread lives while something is set, and *lingers* seconds longer.
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, *, lingers: float = 0.25) -> None:
+        self._lingers = lingers
+        self._changed = threading.Condition()
         self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+        self._looks_at = 0.0
         self._pid = 0
 
     @contextmanager
     def set(self, seconds: float, call: Callable[[], None]) -> Generator[None]:
         """Call *call* in the thread if the block takes longer than that."""
-        key = object()
-        with self._lock:
-            self._due[key] = (time.monotonic() + seconds, call)
+        key, at = object(), time.monotonic() + seconds
+        with self._changed:
+            self._due[key] = at, call
             if self._pid != os.getpid():  # a fork copies this, but not the thread
                 threading.Thread(target=self._run, name="engine alarm", daemon=True).start()
                 self._pid = os.getpid()
+            elif at < self._looks_at:
+                self._changed.notify()
         try:
             yield
         finally:
-            with self._lock:
+            with self._changed:
                 self._due.pop(key, None)
 
     def _run(self) -> None:
-        was_idle = False
-        while True:
-            with self._lock:
-                if not self._due and was_idle:
-                    self._pid = 0
-                    return
-                was_idle, now = not self._due, time.monotonic()
-                late = [key for key, (at, _) in self._due.items() if at <= now]
-                calls = [self._due.pop(key)[1] for key in late]
-                pause = min((at - now for at, _ in self._due.values()), default=_LINGERS)
+        while (calls := self._wait()) is not None:
             for call in calls:
                 call()
-            time.sleep(min(pause, _LINGERS))
+
+    def _wait(self) -> list[Callable[[], None]] | None:
+        """Return what is due as soon as something is; None if nothing has been set for a while."""
+        was_idle = False
+        with self._changed:
+            while self._due or not was_idle:
+                was_idle, now = not self._due, time.monotonic()
+                if late := [key for key, (at, _) in self._due.items() if at <= now]:
+                    return [self._due.pop(key)[1] for key in late]
+                # Not simply the nearest limit: most blocks end long before theirs, and the thread would live until then.
+                self._looks_at = min([now + self._lingers, *(at for at, _ in self._due.values())])
+                self._changed.wait(self._looks_at - now)
+            self._pid = 0
+            return None
 
 
-_alarm: Final = _Alarm()
+_alarm: Final = Alarm()
 
 
 def current_token() -> trio.lowlevel.TrioToken | None:

@@ -6,7 +6,7 @@ import threading
 import pytest
 import trio
 
-from engine.core.threads import LIMIT, current_limiter, in_background, to_thread
+from engine.core.threads import LIMIT, Alarm, current_limiter, in_background, to_thread, to_thread_within
 
 pytestmark = pytest.mark.os
 
@@ -65,6 +65,35 @@ async def test_cancelled_while_it_waits_for_a_place() -> None:
             await to_thread(done.append, 1, limiter=limiter)
     await to_thread(done.append, 2, limiter=limiter)
     assert done == [2]
+
+
+async def test_limit_abandons_the_thread() -> None:
+    hang = threading.Event()
+    try:
+        with trio.fail_after(30), pytest.raises(trio.TooSlowError):
+            await to_thread_within(0.01, hang.wait, 100)
+        assert await to_thread_within(100, lambda: 3) == 3
+    finally:
+        hang.set()
+
+
+async def test_cancel_under_a_limit_is_a_cancel() -> None:
+    hang = threading.Event()
+    try:
+        with trio.move_on_after(0.02) as scope:
+            await to_thread_within(100, hang.wait, 100)
+        assert scope.cancelled_caught
+    finally:
+        hang.set()
+
+
+def test_nearer_limit_wakes_the_alarm() -> None:
+    alarm, called = Alarm(lingers=60), threading.Semaphore(0)
+    with alarm.set(100, lambda: None):
+        # The thread may come to its wait late; it does before the second or the third of them.
+        for _ in range(3):
+            with alarm.set(0.01, called.release):
+                assert called.acquire(timeout=30)
 
 
 async def test_host_and_engine_have_separate_threads() -> None:

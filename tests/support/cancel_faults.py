@@ -1,6 +1,9 @@
 """Faults planted in small Trio programs, each of another kind and with its reason; and correct programs that look wrong."""
 
 import gc
+import io
+import os
+import queue
 import signal
 import socket
 import subprocess
@@ -113,6 +116,39 @@ async def leaves_a_socket_to_the_collector() -> None:
     await trio.sleep(0.1)
     one.close()
     other.close()
+
+
+async def leaves_a_file_open() -> None:
+    file = Path(os.devnull).open("rb", buffering=0)  # noqa: ASYNC230, SIM115
+    KEPT[:] = [file]
+    await trio.sleep(0.1)
+    file.close()
+
+
+class Temporary:
+    is_removed = False
+
+    def __del__(self) -> None:
+        if not self.is_removed:
+            raise RuntimeError("it was not removed")
+
+
+async def raises_in_a_destructor() -> None:
+    temporary = Temporary()
+    await trio.sleep(0.1)
+    temporary.is_removed = True
+
+
+async def ends_a_thread_by_an_error() -> None:
+    answers: queue.SimpleQueue[str] = queue.SimpleQueue()
+    thread = threading.Thread(target=lambda: int(answers.get()), name="reader")
+    thread.start()
+    try:
+        await trio.lowlevel.checkpoint()
+        answers.put("3")
+    finally:
+        answers.put("")
+        thread.join()
 
 
 async def leaves_a_system_task() -> None:
@@ -262,6 +298,35 @@ def breaks_inside_a_step(_: Path) -> Generator[AsyncFunction]:
     assert not busy[0], "it is busy for ever"
 
 
+async def releases_what_it_never_had() -> None:
+    lock = trio.Lock()
+    try:
+        await lock.acquire()
+        await trio.sleep(0.1)
+    finally:
+        lock.release()
+
+
+async def swallows_in_a_thread() -> None:
+    is_done = threading.Event()
+
+    def work() -> None:
+        with suppress(trio.Cancelled):
+            while not is_done.wait(0.001):
+                trio.from_thread.check_cancelled()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set_soon, is_done)
+        await trio.to_thread.run_sync(work)
+        await trio.lowlevel.checkpoint()
+
+
+async def _set_soon(event: threading.Event) -> None:
+    for _ in range(3):
+        await trio.lowlevel.checkpoint()
+    event.set()
+
+
 async def divides_by_what_is_left() -> None:
     for _ in range(3):
         left = trio.current_effective_deadline() - trio.current_time()
@@ -324,6 +389,24 @@ FAULTS: dict[str, Fault] = {
         source=plain(leaves_a_socket_to_the_collector),
         says="ResourceWarning: unclosed <socket",
     ),
+    "a file is left open": Fault(
+        reason="nothing closes it before the program ends",
+        source=plain(leaves_a_file_open),
+        says="(/dev/null) is left open",
+        options=SCOPE,
+    ),
+    "an error in a destructor": Fault(
+        reason="Python can only print it",
+        source=plain(raises_in_a_destructor),
+        says="RuntimeError: it was not removed",
+        options=SCOPE,
+    ),
+    "a thread ends by an error": Fault(
+        reason="no task sees it",
+        source=plain(ends_a_thread_by_an_error),
+        says="the thread reader ended with ValueError",
+        options=SCOPE,
+    ),
     "a system task is left": Fault(
         reason="no nursery waits for it", source=plain(leaves_a_system_task), says="the task background is left, at"
     ),
@@ -341,7 +424,7 @@ FAULTS: dict[str, Fault] = {
         reason="an abandoned thread waits for what is never sent",
         source=plain(leaves_a_thread),
         says="still runs",
-        options={**SCOPE, "only": "scope@3"},
+        options={**SCOPE, "only": "scope@4"},
     ),
     "a process is left": Fault(
         reason="nothing ends it, and nothing waits for it",
@@ -390,6 +473,18 @@ FAULTS: dict[str, Fault] = {
         reason="a callback may cancel between two checkpoints",
         source=made(breaks_inside_a_step),
         says="it is busy for ever",
+    ),
+    "a lock that it never had": Fault(
+        reason="cancelled before its first step, it gives back what it did not get",
+        source=plain(releases_what_it_never_had),
+        says="RuntimeError: can't release a Lock",
+        options=SCOPE,
+    ),
+    "swallows in a thread": Fault(
+        reason="the task continues as if the thread had done all of its work",
+        source=plain(swallows_in_a_thread),
+        says="trio.from_thread.check_cancelled(), and went on to",
+        options=SCOPE,
     ),
     "a deadline that is now": Fault(
         reason="the time that is left may be exactly 0",
@@ -503,6 +598,27 @@ async def waits_for_a_slow_delivery() -> None:
         await delivered.wait()
 
 
+async def cleans_up_in_a_thread() -> None:
+    """Its thread keeps the cancel until it has cleaned up."""
+    is_done = threading.Event()
+
+    def work() -> None:
+        try:
+            while not is_done.wait(0.001):
+                trio.from_thread.check_cancelled()
+        except BaseException:
+            with suppress(trio.Cancelled, KeyboardInterrupt):
+                trio.from_thread.check_cancelled()
+            raise
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_set_soon, is_done)
+        try:
+            await trio.to_thread.run_sync(work)
+        finally:
+            await trio.lowlevel.checkpoint()  # noqa: ASYNC102
+
+
 UNUSUAL = (
     keeps_cancelled_for_later,
     is_cancelled_many_times_on_its_way,
@@ -511,18 +627,21 @@ UNUSUAL = (
     finishes_although_cancelled,
     receives_the_signal_itself,
     waits_for_a_slow_delivery,
+    cleans_up_in_a_thread,
 )
 
 
 def forget() -> None:
     """Let go of what a fault has left."""
+    if not KEPT:
+        return  # collecting everything takes longer than most of the tests
     for kept in KEPT:
         match kept:
             case threading.Event():
                 kept.set()
             case subprocess.Popen():
                 kept.communicate()
-            case socket.socket():
+            case socket.socket() | io.IOBase():
                 kept.close()
             case _:
                 pass

@@ -38,10 +38,10 @@ async def fetch(args: Fetch, ctx: engine.ToolContext) -> str:
     return f"the page at {args.url}"
 
 
-@pytest.mark.slow
-def test_an_embedders_own_tool_in_three_lines() -> None:
-    report = cancel_everywhere(tool_scenario(fetch, {"url": "a"}))
-    assert report.runs >= 5 * report.points
+def test_an_embedders_own_tool_in_three_lines(is_full: bool) -> None:
+    every = 1 if is_full else 8
+    report = cancel_everywhere(tool_scenario(fetch, {"url": "a"}), every=every)
+    assert report.runs >= 5 * (report.points // every)
 
 
 def test_stubborn_tool_is_found() -> None:
@@ -55,7 +55,7 @@ def test_stubborn_tool_is_found() -> None:
         cancel_everywhere(tool_scenario(stubborn, {"url": "a"}), ways=("user",))
 
 
-def test_tool_is_held_to_its_declared_grace() -> None:
+def test_tool_is_held_to_its_declared_grace(is_full: bool) -> None:
     @engine.tool(read_only=True, grace=1.0)
     async def slow_to_stop(args: Fetch, ctx: engine.ToolContext) -> str:
         try:
@@ -65,7 +65,7 @@ def test_tool_is_held_to_its_declared_grace() -> None:
                 await trio.sleep(0.8)
         return "done"
 
-    cancel_everywhere(tool_scenario(slow_to_stop, {"url": "a"}), ways=("user", "host"))
+    cancel_everywhere(tool_scenario(slow_to_stop, {"url": "a"}), ways=("user", "host"), every=1 if is_full else 4)
 
 
 def test_a_broken_promise_names_the_point() -> None:

@@ -13,6 +13,7 @@ from engine.testing.cancellation.generator_watch import GeneratorWatch
 from engine.testing.cancellation.injections import PARTS
 from engine.testing.cancellation.points import PointCounter
 from engine.testing.cancellation.source_places import Place, Visits, waiting_place
+from engine.testing.cancellation.thread_watch import ThreadWatch
 from engine.testing.cancellation.timeline import Kind, Moment, Timeline
 from engine.testing.cancellation.trio_internals import is_cancelled_by, next_error, stop_run
 from engine.testing.cancellation.virtual_clock import VirtualClock
@@ -63,17 +64,23 @@ class FunctionPoints(PointCounter):
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
     problems: list[str] = attrs.field(factory=list[str], init=False)
     generators: GeneratorWatch = attrs.field(factory=GeneratorWatch, init=False)
+    threads: ThreadWatch = attrs.field(
+        default=attrs.Factory(lambda self: ThreadWatch(self.target), takes_self=True), init=False
+    )
     is_stopped: bool = attrs.field(default=False, init=False)
     _running: OwnTask | None = attrs.field(default=None, init=False)
-    _delivered: BaseException | None = attrs.field(default=None, init=False)
-    _delivered_at: Place | None = attrs.field(default=None, init=False)
+    _delivered: tuple[BaseException, Place] | None = attrs.field(default=None, init=False)
     _labels: dict[str, int] = attrs.field(factory=dict[str, int], init=False)
     _began: float = attrs.field(default=0.0, init=False)
 
     # ---- the function's tasks ----------------------------------------------------------------------------------------
 
+    @trio.lowlevel.enable_ki_protection
     def arm(self, task: trio.lowlevel.Task, name: str) -> None:
-        """Count from here on; *task* runs the function."""
+        """Count from here on; *task* runs the function, and its first step is the one that now runs.
+
+        SIGINT must be kept for the function's first checkpoint, and would be raised here.
+        """
         self.target.token = trio.lowlevel.current_trio_token()
         self._began = trio.current_time()
         # Trio names threads after it.
@@ -81,6 +88,8 @@ class FunctionPoints(PointCounter):
         self._running = self._adopt(task, name)
         self.generators.watch(lambda: self._running is not None)
         self.armed = True
+        before = self._running.before
+        self.point(self._visits.named(before) if self._visits else before)
 
     def _adopt(self, task: trio.lowlevel.Task, name: str) -> OwnTask:
         number = self._labels[name] = self._labels.get(name, 0) + 1
@@ -120,7 +129,8 @@ class FunctionPoints(PointCounter):
         if own is None:
             return
         if self._delivered is not None:
-            self._judge_delivery(own)
+            self._judge_delivery(own, *self._delivered)
+            self._delivered = None
         if self.timeline is not None and task in self.own:
             self.note("step", f"waits at {waiting_place(task)}", own)
         self.point(self._visits.named(own.after, task) if self._visits else own.after)
@@ -147,9 +157,14 @@ class FunctionPoints(PointCounter):
     # ---- deliveries --------------------------------------------------------------------------------------------------
 
     def _see_delivery(self, task: trio.lowlevel.Task, own: OwnTask) -> None:
+        in_thread = self.threads.take(task)
+        if in_thread is not None and own.struck_at is None:
+            setattr(in_thread[0], _TAG, True)
+            self._note_struck(own, in_thread[1], "Cancelled")
         error = next_error(task)
         if isinstance(error, KeyboardInterrupt):
             self._note_struck(own, waiting_place(task), "KeyboardInterrupt")
+            setattr(error, _TAG, True)
         elif isinstance(error, trio.Cancelled) and is_cancelled_by(task, (self.target.first, self.target.second)):
             place = waiting_place(task)
             if own.struck_at is None:
@@ -157,19 +172,15 @@ class FunctionPoints(PointCounter):
                 setattr(error, _TAG, True)
             else:
                 # Whether the one before was swallowed shows when this one has been raised.
-                self._delivered, self._delivered_at = error, place
+                self._delivered = error, place
 
-    def _judge_delivery(self, own: OwnTask) -> None:
+    def _judge_delivery(self, own: OwnTask, error: BaseException, place: Place) -> None:
         """A second `Cancelled` is fine while the first is still on its way; otherwise the first was swallowed."""
-        error, place = self._delivered, self._delivered_at
-        self._delivered = self._delivered_at = None
-        assert error is not None
-        assert place is not None
         assert own.struck_at is not None
         if not any(getattr(one, _TAG, False) for one in _handled_by(error)):
             self._note_swallowed(own, own.struck_at, place)
         setattr(error, _TAG, True)
-        own.struck_at = place
+        own.struck_at, own.struck_by = place, "Cancelled"
 
     def _note_struck(self, own: OwnTask, place: Place, name: str) -> None:
         own.struck_at, own.struck_by = place, name
@@ -179,10 +190,10 @@ class FunctionPoints(PointCounter):
 
     def _note_swallowed(self, own: OwnTask, place: Place, further: Place) -> None:
         own.swallowed += 1
-        self.note("swallowed", f"had swallowed Cancelled; cancelled again at {further}", own)
+        self.note("swallowed", f"had swallowed {own.struck_by}; cancelled again at {further}", own)
         if own.swallowed == 1:
             self.problems.append(
-                f"the task {own.label} swallowed Cancelled, which it got at {place}, and went on to {further}"
+                f"the task {own.label} swallowed {own.struck_by}, which it got at {place}, and went on to {further}"
             )
         elif own.swallowed == MOST_SWALLOWED:
             # It may do so for ever, and would never let the time pass.

@@ -26,7 +26,7 @@ from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
 from engine.testing.cancellation.source_places import Visits, waiting_place
 from engine.testing.cancellation.timeline import Timeline
-from engine.testing.cancellation.trio_internals import seed_scheduler, shields_of
+from engine.testing.cancellation.trio_internals import cancelled_threads, seed_scheduler, shields_of
 from engine.testing.cancellation.virtual_clock import VirtualClock
 
 AsyncFunction = Callable[[], Awaitable[object]]
@@ -143,7 +143,7 @@ def perform(
     seed_scheduler(seed)
     is_interrupted = False
     try:
-        with installed(points):
+        with installed(points), cancelled_threads(points.threads.note):
             trio_run(body, clock=clock, instruments=[points])
     except trio.TrioInternalError:
         if not points.is_stopped:

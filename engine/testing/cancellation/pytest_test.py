@@ -149,7 +149,8 @@ class MarkedTest(RunSubject):
         counts["tests"] += 1
         counts["runs"] += self._cancelled_runs
         counts["points"] += self._points
-        counts["without_points"] += is_safe and not self._points
+        # The point before the first step is always there.
+        counts["without_points"] += is_safe and self._points < 2
 
     # ---- one run -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import linecache
 import os
+import sys
 from pathlib import Path
+from types import FrameType
 
 import attrs
 import trio
@@ -56,6 +58,16 @@ def waiting_place(task: trio.lowlevel.Task) -> Place:
         for code, line in reversed(frames):
             if not code.co_filename.startswith(hidden):
                 return Place(code.co_filename, line, code.co_name)
+    return NOWHERE
+
+
+def calling_place() -> Place:
+    """Return the line that runs now in this thread: the innermost one that is not Trio's and not the kit's."""
+    frame: FrameType | None = sys._getframe()  # pyright: ignore[reportPrivateUsage]  # `inspect` would read the files
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(HIDDEN):
+            return Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+        frame = frame.f_back
     return NOWHERE
 
 

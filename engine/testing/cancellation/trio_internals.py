@@ -14,14 +14,16 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import NoReturn, ParamSpec
 
 import attrs
 import trio
 
 TESTED = "0.31 to 0.35"
+P = ParamSpec("P")
 
 
 def _unknown(problem: object) -> str:
@@ -34,6 +36,7 @@ def _unknown(problem: object) -> str:
 try:
     from trio._core import _ki, _run
     from trio._core._thread_cache import THREAD_CACHE, WorkerThread
+    from trio._threads import PARENT_TASK_DATA
 except ImportError as _missing:
     raise ImportError(_unknown(_missing)) from _missing
 
@@ -101,6 +104,36 @@ def busy_threads() -> set[int]:
     return {thread.ident or 0 for thread in threading.enumerate()} - idle_workers()
 
 
+@contextmanager
+def cancelled_threads(note: Callable[[trio.lowlevel.Task, BaseException], None]) -> Generator[None]:
+    """Call *note* when `trio.from_thread.check_cancelled` raises: in that thread, with the task that waits for it."""
+    # Trio makes each `Cancelled` by this method, of a metaclass; one of the class itself comes first.
+    setattr(trio.Cancelled, "_create", _noting(trio.Cancelled._create, note))  # noqa: B010  # "final" for checkers
+    try:
+        yield
+    finally:
+        del trio.Cancelled._create
+
+
+def _noting(
+    create: Callable[P, trio.Cancelled], note: Callable[[trio.lowlevel.Task, BaseException], None]
+) -> Callable[P, trio.Cancelled]:
+    def create_and_note(*args: P.args, **reason: P.kwargs) -> trio.Cancelled:
+        error = create(*args, **reason)
+        task = _waiting_task()
+        if task is not None:
+            note(task, error)
+        return error
+
+    return create_and_note
+
+
+def _waiting_task() -> trio.lowlevel.Task | None:
+    """Return the task that waits for this worker thread; None in other threads, and if it waits no longer."""
+    register: list[trio.lowlevel.Task | None] = getattr(PARENT_TASK_DATA, "task_register", [None])
+    return None if trio.lowlevel.in_trio_run() else register[0]
+
+
 def stop_run(tasks: Iterable[trio.lowlevel.Task]) -> None:
     """End the present run of Trio, although its *tasks* would not: `trio.run` raises TrioInternalError.
 
@@ -132,6 +165,10 @@ def _check_names() -> None:
         hasattr(WorkerThread, name) for name in ("_thread", "_work")
     )
     assert are_known, "its idle threads are not known"
+    are_noted = callable(getattr(trio.Cancelled, "_create", None)) and "task_register" in vars(
+        type(PARENT_TASK_DATA)
+    ).get("__annotations__", ())
+    assert are_noted, "cancels in threads can't be seen"
 
 
 @attrs.define(eq=False)

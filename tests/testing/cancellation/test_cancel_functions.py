@@ -4,17 +4,19 @@ import gc
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 import trio
 
-from engine.testing import CancelFailure, NotRepeatable, PromiseBroken, cancel_everywhere
+from engine.testing import CancelFailure, NotRepeatable, PromiseBroken, Report, cancel_everywhere
 from engine.testing.cancellation.function_run import AsyncFunction
 from engine.testing.cancellation.injections import FUNCTION_WAYS, Injection, parse_injection
 from tests.support.cancel_faults import swallows_and_goes_on
@@ -40,6 +42,10 @@ async def draws(seconds: float = 0.1) -> None:
 async def works_in_a_thread() -> None:
     with trio.fail_after(5):
         await trio.to_thread.run_sync(time.sleep, 0.001)
+
+
+async def does_nothing() -> None:
+    pass
 
 
 async def stops_at_random() -> None:
@@ -82,8 +88,24 @@ def test_each_way_strikes(way: str) -> None:
     assert arrived == ["KeyboardInterrupt" if way.startswith("interrupt") else "Cancelled"]
 
 
+@pytest.mark.parametrize(("way", "is_cancelled"), [("scope@0", True), ("scope@1", False), ("interrupt@0", False)])
+def test_first_point_precedes_the_first_step(way: str, is_cancelled: bool) -> None:
+    deadlines: list[float] = []
+
+    async def notes() -> None:
+        deadlines.append(trio.current_effective_deadline())
+        await trio.sleep(1)
+
+    cancel_everywhere(notes, only=way)
+    assert (deadlines[-1] == -inf) is is_cancelled
+
+
+def test_interrupt_before_the_only_step() -> None:
+    assert cancel_everywhere(does_nothing).points == 1
+
+
 def test_arguments_by_partial() -> None:
-    assert cancel_everywhere(partial(waits, 2.0), by=("scope",)).runs == 2
+    assert cancel_everywhere(partial(waits, 2.0), by=("scope",)).runs == 3
 
 
 def test_factory_makes_a_fresh_function() -> None:
@@ -166,9 +188,21 @@ def test_drawing_has_a_lane_per_task(tmp_path: Path) -> None:
 # ---- what is refused -------------------------------------------------------------------------------------------------
 
 
-def test_runs_that_differ_are_refused() -> None:
+@pytest.mark.parametrize("odd_run", [2, 8])
+def test_runs_that_differ_are_refused(odd_run: int) -> None:
+    runs: list[int] = []
+
+    async def differs_once() -> None:
+        runs.append(1)
+        async with trio.open_nursery() as nursery:
+            if len(runs) == odd_run:
+                nursery.start_soon(trio.lowlevel.checkpoint)
+        for _ in range(3):
+            await trio.lowlevel.checkpoint()
+
+    # From the third run on there is a cancel.
     with pytest.raises(NotRepeatable, match="its runs differ"):
-        cancel_everywhere(stops_at_random)
+        cancel_everywhere(differs_once, by="scope")
 
 
 async def loses_at_random(free: list[int]) -> None:
@@ -219,6 +253,31 @@ def test_place_that_no_run_comes_to() -> None:
 def test_nonsense_is_refused(options: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         cancel_everywhere(two_tasks, **options)  # type: ignore[call-overload]  # nonsense on purpose
+
+
+def test_function_that_never_ends() -> None:
+    with pytest.raises(PromiseBroken, match="does not end: after 100,000 virtual seconds it waits"):
+        cancel_everywhere(trio.sleep_forever)
+
+
+def test_thread_can_use_every_way_but_the_interrupt() -> None:
+    reports: list[Report | ValueError] = []
+
+    def work() -> None:
+        reports.append(cancel_everywhere(two_tasks))
+        try:
+            cancel_everywhere(two_tasks, by="interrupt")
+        except ValueError as error:
+            reports.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    report, error = reports
+    assert isinstance(report, Report)
+    assert report.runs == 4 * report.points > 0
+    assert report.left_out == ("interrupt: Python delivers signals to the main thread only",)
+    assert "can't be used here: Python delivers signals to the main thread only" in str(error)
 
 
 def test_what_is_no_async_function() -> None:
