@@ -39,7 +39,7 @@ class OwnTask:
         self.before, self.after = f"before {self.label}", f"after {self.label}"
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, kw_only=True)
 class FunctionPoints(PointCounter):
     """Counts the points of a function's tasks, and strikes at one.
 
@@ -59,14 +59,12 @@ class FunctionPoints(PointCounter):
     most_points: int = 1_000_000
     # Names points after the lines at which tasks wait; for runs that differ.
     _visits: Visits | None = attrs.field(default=None, alias="visits")
-    target: CancelTarget = attrs.field(factory=CancelTarget)
+    target: CancelTarget
+    _threads: ThreadWatch = attrs.field(alias="threads")
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
     first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
     problems: list[str] = attrs.field(factory=list[str], init=False)
     generators: GeneratorWatch = attrs.field(factory=GeneratorWatch, init=False)
-    threads: ThreadWatch = attrs.field(
-        default=attrs.Factory(lambda self: ThreadWatch(self.target), takes_self=True), init=False
-    )
     is_stopped: bool = attrs.field(default=False, init=False)
     _running: OwnTask | None = attrs.field(default=None, init=False)
     _delivered: tuple[BaseException, Place] | None = attrs.field(default=None, init=False)
@@ -157,7 +155,7 @@ class FunctionPoints(PointCounter):
     # ---- deliveries --------------------------------------------------------------------------------------------------
 
     def _see_delivery(self, task: trio.lowlevel.Task, own: OwnTask) -> None:
-        in_thread = self.threads.take(task)
+        in_thread = self._threads.take(task)
         if in_thread is not None and own.struck_at is None:
             setattr(in_thread[0], _TAG, True)
             self._note_struck(own, in_thread[1], "Cancelled")

@@ -25,6 +25,7 @@ from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
 from engine.testing.cancellation.source_places import Visits, waiting_place
+from engine.testing.cancellation.thread_watch import ThreadWatch
 from engine.testing.cancellation.timeline import Timeline
 from engine.testing.cancellation.trio_internals import cancelled_threads, seed_scheduler, shields_of
 from engine.testing.cancellation.virtual_clock import VirtualClock
@@ -62,9 +63,14 @@ class RunOptions:
 
 @attrs.define(eq=False, kw_only=True)
 class FunctionRun:
-    """A run: its points, what was wrong with it, as sentences, and where an exception came from, as Python prints it."""
+    """A run: its points, what was wrong with it, as sentences, and where an exception came from, as Python prints it.
+
+    Attributes:
+        threads: notes what a cancel raises in worker threads.
+    """
 
     points: FunctionPoints
+    threads: ThreadWatch
     problems: list[str] = attrs.field(factory=list[str])
     returned: bool = False
     traceback: str = ""
@@ -88,14 +94,17 @@ def _trio_run(
 
 def new_run(injection: Injection | None, options: RunOptions, *, is_detailed: bool = False) -> FunctionRun:
     """Return a run that has not begun."""
+    target = CancelTarget(options.limit)
+    threads = ThreadWatch(target)
     points = FunctionPoints(
-        injection,
+        injection=injection,
         timeline=Timeline() if is_detailed else None,
         most_points=options.most_points,
         visits=Visits() if options.by_place else None,
-        target=CancelTarget(options.limit),
+        target=target,
+        threads=threads,
     )
-    return FunctionRun(points=points)
+    return FunctionRun(points=points, threads=threads)
 
 
 def run_function(
@@ -143,7 +152,7 @@ def perform(
     seed_scheduler(seed)
     is_interrupted = False
     try:
-        with installed(points), cancelled_threads(points.threads.note):
+        with installed(points), cancelled_threads(run.threads.note):
             trio_run(body, clock=clock, instruments=[points])
     except trio.TrioInternalError:
         if not points.is_stopped:
