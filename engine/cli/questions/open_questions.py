@@ -18,19 +18,7 @@ from engine.cli.questions.question_prompts import (
     tool_question,
 )
 from engine.cli.terminal.terminal_text import Symbols
-from engine.core.events import (
-    CallQueued,
-    Durable,
-    Live,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    RecoveryAnswered,
-    RecoveryAsked,
-    TurnEnded,
-    TurnStarted,
-)
+from engine.core import events as ev
 from engine.core.ids import CallId, RequestId, SessionId
 from engine.journal.state import OpenQuestion, Resync
 
@@ -80,22 +68,22 @@ class OpenQuestions:
         """The ids of all."""
         return [question.id for question in self._open]
 
-    def feed(self, event: Durable | Live | Resync) -> None:
+    def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
         """Take from *event* what concerns questions, and what they quote of calls."""
         match event:
-            case CallQueued():
+            case ev.CallQueued():
                 self._arguments[event.call_id] = event.arguments
-            case TurnStarted():
+            case ev.TurnStarted():
                 task = "" if event.call_id is None else self._arguments.get(event.call_id, "")
                 self._task_arguments[event.session_id] = task
-            case TurnEnded():
+            case ev.TurnEnded():
                 self._task_arguments.pop(event.session_id, None)
                 if len(event.path) <= 1:
                     # What a call has written may be long, and a chat may last for days.
                     self._arguments.clear()
-            case PermissionAsked() | RecoveryAsked() | QuestionAsked():
+            case ev.PermissionAsked() | ev.RecoveryAsked() | ev.QuestionAsked():
                 self.add(event)
-            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
+            case ev.PermissionAnswered() | ev.RecoveryAnswered() | ev.QuestionAnswered():
                 self.remove(event.request_id)
             case _:
                 pass
@@ -104,7 +92,7 @@ class OpenQuestions:
         """Add a question."""
         task_arguments = self._task_arguments.get(request.session_id, "")
         view = None
-        if isinstance(request, PermissionAsked):
+        if isinstance(request, ev.PermissionAsked):
             arguments = self._arguments.get(request.call_id, "")
             view = PermissionView.of(request, arguments=arguments, task_arguments=task_arguments)
         self._open.append(ShownQuestion(request, view, task_arguments))
@@ -144,8 +132,8 @@ class OpenQuestions:
         if question.view is not None:
             position = (self._settled_count + 1, self._settled_count + len(self._open))
             return question.view.lines(symbols, position=position)
-        assert not isinstance(request, PermissionAsked)
-        if isinstance(request, RecoveryAsked):
+        assert not isinstance(request, ev.PermissionAsked)
+        if isinstance(request, ev.RecoveryAsked):
             lines = recovery_question(request, symbols, surroundings)
         else:
             lines = tool_question(request, symbols)

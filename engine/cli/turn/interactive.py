@@ -27,18 +27,8 @@ from engine.cli.questions.question_prompts import answer_prompt, labelled, parse
 from engine.cli.terminal.keyboard import Keyboard, TypedLine
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.cli.turn.screen import Screen
+from engine.core import events as ev
 from engine.core.errors import ConfigError, RequestNotFound, TurnOver
-from engine.core.events import (
-    Durable,
-    Live,
-    PermissionAnswered,
-    PermissionAsked,
-    QuestionAnswered,
-    QuestionAsked,
-    RecoveryAnswered,
-    RecoveryAsked,
-    RetryScheduled,
-)
 from engine.journal.state import OpenQuestion, Resync
 from engine.session.answer_types import Answer, Recovery, Reject
 from engine.session.turn import Turn
@@ -92,14 +82,14 @@ class Dialogue(ABC):
             self.keyboard.editor = self._draft_line
             self.keyboard.on_edit = self._redraw_draft
 
-    def feed(self, event: Durable | Live | Resync) -> None:
+    def feed(self, event: ev.Durable | ev.Live | Resync) -> None:
         """Take from *event* what concerns questions. Not a checkpoint."""
         match event:
-            case PermissionAsked() | RecoveryAsked() | QuestionAsked():
+            case ev.PermissionAsked() | ev.RecoveryAsked() | ev.QuestionAsked():
                 self.ask(event)
-            case PermissionAnswered() | RecoveryAnswered() | QuestionAnswered():
+            case ev.PermissionAnswered() | ev.RecoveryAnswered() | ev.QuestionAnswered():
                 self.answered(event)
-            case RetryScheduled():
+            case ev.RetryScheduled():
                 self.screen.add_lines("  Enter: retry now\n")
             case _:
                 self._open.feed(event)
@@ -111,12 +101,12 @@ class Dialogue(ABC):
         if len(self._open) == 1:
             self._show()
 
-    def answered(self, event: PermissionAnswered | RecoveryAnswered | QuestionAnswered) -> None:
+    def answered(self, event: ev.PermissionAnswered | ev.RecoveryAnswered | ev.QuestionAnswered) -> None:
         """Close a question that was answered here, by a grant, or because its call has ended. Not a checkpoint."""
         if self._is_shown and self._open.first.id == event.request_id:
             self._hide()
             # The answer to a permission is among the lines of the turn.
-            if not isinstance(event, PermissionAnswered):
+            if not isinstance(event, ev.PermissionAnswered):
                 self.screen.add_lines(settled_line(event))
         # It may also be one that was not shown yet: an "always" answers several at once.
         self._open.remove(event.request_id)
@@ -278,9 +268,9 @@ class Dialogue(ABC):
     async def _answer(self, line: str) -> None:
         question = self._open.first
         request = question.request
-        if isinstance(request, RecoveryAsked):
+        if isinstance(request, ev.RecoveryAsked):
             await self._recover(request, line)
-        elif isinstance(request, QuestionAsked):
+        elif isinstance(request, ev.QuestionAsked):
             self._close(question)
             # The question may have been withdrawn while the user was typing.
             with suppress(RequestNotFound):
@@ -326,7 +316,7 @@ class Dialogue(ABC):
         except RequestNotFound:  # it was answered elsewhere a moment ago
             pass
 
-    async def _recover(self, request: RecoveryAsked, line: str) -> None:
+    async def _recover(self, request: ev.RecoveryAsked, line: str) -> None:
         recovery = parse_recovery(line)
         try:
             if recovery is None:
@@ -342,12 +332,12 @@ class Dialogue(ABC):
     async def _reject_open_question(self) -> None:
         question = self._open.first
         request = question.request
-        if isinstance(request, PermissionAsked):
+        if isinstance(request, ev.PermissionAsked):
             await self._reply(question, _KEYBOARD_CLOSED)
             return
         self._close(question)
         with suppress(RequestNotFound):
-            if isinstance(request, QuestionAsked):
+            if isinstance(request, ev.QuestionAsked):
                 await self.answerable.answer(request.request_id)
             else:
                 await self.answerable.recover(request.request_id, "stop")
