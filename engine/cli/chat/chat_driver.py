@@ -39,6 +39,8 @@ from engine.journal.state import Resync
 
 # After these, facts of the status line may be others.
 _STATUS_EVENTS: Final = (ev.TurnStarted, ev.TurnEnded, ev.StepEnded, ev.ModelSwitched, ev.SessionConfigured, Resync)
+# After these, the draft may be another one.
+_DRAFT_EVENTS: Final = (ev.InputAdmitted, ev.InputRemoved, Resync)
 # How long a terminal that takes nothing delays the exit.
 _DRAIN_SECONDS: Final = 1.0
 # After the last key, the draft is saved.
@@ -213,6 +215,9 @@ class ChatDriver(ABC):
     def _take_event(self, nursery: trio.Nursery, event: ChatEvent) -> None:
         now = trio.current_time()
         self.apply(self._machine.handle_event(event, now))
+        if isinstance(event, _DRAFT_EVENTS):
+            # The session has, or has no more, what was a part of the draft.
+            self._typed.set()
         if self._sources is not None and isinstance(event, _STATUS_EVENTS):
             self._sources.note_change()
         if news := self._notifier.feed(event, now):
@@ -421,7 +426,7 @@ class ChatDriver(ABC):
         """Return what has to be saved; None: nothing."""
         self._unsaved_entries += self._machine.composer.history.take_new()
         session_id = self._client.state.session_id if self._client.state.turns else ""
-        draft = self._machine.draft
+        draft = self._machine.draft({effect.input_id for effect in self._unsent})
         if draft == self._saved_draft and not self._unsaved_entries and session_id == self._saved_session:
             return None
         return DraftChanges(draft=draft, entries=tuple(self._unsaved_entries), session_id=session_id)

@@ -49,10 +49,12 @@ class Trust(Value):
         """Trust a folder and return its real path. Raises `ConfigError` for one that contains the home folder."""
         real = _real(folder)
         if not Path(real).is_dir():
-            raise ConfigError(f"there is no folder {real}")
+            raise ConfigError(f"not a directory: {real}")
         # Trusting the home folder would trust every download in it.
         if self._contains_home(Path(real)):
-            raise ConfigError(f"{real} can't be trusted: it contains your home folder. Trust the folder of a project.")
+            raise ConfigError(
+                f"{real} can't be trusted: it contains your home directory. Trust the directory of a project."
+            )
         self._file.update(lambda entries: sorted({*self._folders(entries), real}))
         return real
 

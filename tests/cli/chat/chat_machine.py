@@ -88,6 +88,7 @@ class FakeSession:
     def __init__(self) -> None:
         self.events: list[ev.Durable | EffectFailure] = []
         self.inbox: dict[str, tuple[str, str]] = {}
+        self.read: list[str] = []
         self.turn: TurnId | None = None
         self.is_ending = False
         self.turns = 0
@@ -158,7 +159,7 @@ class FakeSession:
             self._promote_one(key)
 
     def _promote_one(self, key: str) -> None:
-        del self.inbox[key]
+        self.read.append(self.inbox.pop(key)[1])
         self._add(ev.InputPromoted(input_id=InputId(key)))
 
     def _remove(self, key: str) -> bool:

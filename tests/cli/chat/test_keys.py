@@ -99,6 +99,15 @@ def test_what_waits_after_a_cancel(sends: bool) -> None:
         assert [type(effect) for effect in chat.take()] == [do.SendPrompt] * (sends and cancels)
 
 
+@pytest.mark.parametrize(("typed", "shown"), [("clear", "new"), ("exit", "quit"), ("modle", "model")])
+def test_unknown_command_gets_the_nearest_name(typed: str, shown: str) -> None:
+    chat = Chat()
+    chat.type(f"/{typed} it")
+    chat.press("enter")
+    assert (chat.take(), chat.machine.composer.text) == ([], f"/{typed} it")
+    assert chat.machine.notice == f"Unknown command /{typed}: did you mean /{shown}?"
+
+
 def test_unfinished_pair_does_nothing() -> None:
     chat = Chat()
     chat.press("ctrl+x", "ctrl+k", "ctrl+e")

@@ -8,7 +8,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.effects import EffectFailure
-from tests.cli.chat.chat_machine import Chat, FakeSession
+from engine.core import events as ev
+from engine.core.ids import InputId, TurnId
+from tests.cli.chat.chat_machine import Chat, FakeSession, message
 
 WORD = re.compile(r"text\d+")
 
@@ -92,6 +94,15 @@ class MessagesModel(RuleBasedStateMachine):
     def each_text_is_in_one_place(self) -> None:
         assert sorted(self.places()) == sorted(f"text{number}" for number in range(1, self.count + 1))
 
+    @invariant()
+    def a_crash_loses_no_text(self) -> None:
+        """What the session does not have is in the draft, which is saved."""
+        stored = [*self.session.read, *(text for _, text in self.session.inbox.values())]
+        refused = [each.effect for each in self.session.events if isinstance(each, EffectFailure)]
+        sending = {each.input_id for each in [*self.effects, *refused] if isinstance(each, do.Send)}
+        texts = set(WORD.findall("\n".join([*stored, self.chat.machine.draft(sending)])))
+        assert texts == {f"text{number}" for number in range(1, self.count + 1)}
+
     def teardown(self) -> None:
         """When nothing is on its way, the chat shows what the session has."""
         while self.effects or self.session.events:
@@ -143,3 +154,19 @@ def test_lost_prompt_leaves_what_waits() -> None:
     assert "> text2" in chat.printed
     assert "  text3" in chat.printed
     assert not chat.machine.outbox.messages
+
+
+def test_message_on_its_way_back_is_in_the_draft() -> None:
+    """A crash between the session's removal and its event does not lose it; nor does leaving put it into two places."""
+    chat, session = Chat(), FakeSession()
+    chat.event(ev.TurnStarted(turn_id=TurnId("turn_1")))
+    chat.type("text1")
+    chat.press("alt+enter")
+    (effect,) = chat.take()
+    session.perform(effect)
+    chat.event(ev.InputAdmitted(input_id=InputId("input_1"), mode="queue", message=message("text1")))
+    assert chat.machine.draft() == ""
+    chat.press("up")
+    assert chat.machine.draft() == "text1"
+    chat.machine.end([], {InputId("input_1")})
+    assert chat.machine.draft() == ""

@@ -391,7 +391,7 @@ def test_a_home_repository_does_not_extend_trust(trust: Trust, home: Path) -> No
 
 def test_home_folder_is_never_trusted(trust: Trust, home: Path) -> None:
     for everything in ("/", home, home.parent):
-        with pytest.raises(ConfigError, match="can't be trusted: it contains your home folder"):
+        with pytest.raises(ConfigError, match="can't be trusted: it contains your home directory"):
             trust.trust(everything)
     assert not trust.path.exists()
     StateFile(trust.path, "folders").update(lambda _: ["/", str(home)])
@@ -410,7 +410,7 @@ def test_links_out_of_a_trusted_folder_are_untrusted(trust: Trust, home: Path) -
 def test_only_folders_are_trusted(trust: Trust, home: Path) -> None:
     (home / "file").touch()
     for path in (home / "file", home / "nothing"):
-        with pytest.raises(ConfigError, match="there is no folder"):
+        with pytest.raises(ConfigError, match="not a directory"):
             trust.trust(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Literal
 
 import attrs
@@ -20,7 +21,7 @@ from engine.cli.chat.machine.status_facts import StatusFacts
 from engine.cli.chat.machine.sub_agent_rows import SubAgentRows
 from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_one_line
 from engine.config.chat_keys import KeyBindings, bind_keys
-from engine.core.ids import TurnId
+from engine.core.ids import InputId, TurnId
 
 _DRAFT_READY: Final = "An empty line sends the draft, what you type is added to it, and Ctrl+C clears it."
 
@@ -69,10 +70,13 @@ class ChatContents:
     turn_id: TurnId | None = attrs.field(default=None, init=False)
     phase: Literal["running", "cancelling", "parked"] = attrs.field(default="running", init=False)
 
-    @property
-    def draft(self) -> str:
-        """What the user has written and the session does not have."""
-        unsent = [message.text for message in self.outbox.messages if message.state == "unsent"]
+    def draft(self, sending: Collection[InputId] = ()) -> str:
+        """Return what the user has written and the session does not have; *sending*: messages that have not reached it."""
+        unsent = [
+            message.own_text
+            for message in self.outbox.messages
+            if message.state == "unsent" or message.is_returning or message.input_id in sending
+        ]
         return "\n\n".join([*unsent, *([] if self.composer.is_empty else [self.composer.text])])
 
     @property

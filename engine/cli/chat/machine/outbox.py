@@ -51,6 +51,11 @@ class OutgoingMessage:
     is_own: bool = True
     parts: tuple[PromptPart, ...] = ()
 
+    @property
+    def own_text(self) -> str:
+        """The text, as far as it is only here."""
+        return join_parts(part for part in self.parts if part.waiting is None) if self.parts else self.text
+
     def when(self, *, is_idle: bool) -> str:
         """Return when the model reads it; *is_idle*: no turn runs."""
         if self.state != "waiting":
@@ -107,7 +112,7 @@ class Outbox:
         for part in message.parts:
             if part.waiting is not None:
                 self._messages[part.waiting.input_id] = part.waiting
-        text = message.text if not message.parts else join_parts(part for part in message.parts if part.waiting is None)
+        text = message.own_text
         if not text:
             return None
         self._messages[input_id] = unsent = attrs.evolve(message, text=text, state="unsent", parts=())
@@ -123,8 +128,11 @@ class Outbox:
         return movable[-1] if movable else None
 
     def end_returns(self, inbox: Collection[InputId]) -> list[OutgoingMessage]:
-        """Remove and return the messages that were being taken back and are not in the session's *inbox* any more."""
-        gone = [each for each in self._messages.values() if each.is_returning and each.input_id not in inbox]
+        """End all returns: remove and return the messages that are not in the session's *inbox* any more."""
+        returning = [each for each in self._messages.values() if each.is_returning]
+        for message in returning:
+            self._messages[message.input_id] = attrs.evolve(message, is_returning=False)
+        gone = [each for each in returning if each.input_id not in inbox]
         for message in gone:
             del self._messages[message.input_id]
         return gone

@@ -118,7 +118,7 @@ class SessionFollower:
         if not self._is_attached:
             self._is_attached = True
             lines += chat.view.history(state, _TURNS_SHOWN, _LINES_SHOWN)
-            lines += map(chat.noted, what_happened(state))
+            lines += chat.view.wrapped(map(chat.noted, what_happened(state)))
         else:
             lines.append(chat.noted("The output above may be incomplete."))
         return lines + chat.view.show_state(resync)

@@ -75,6 +75,23 @@ COMMANDS: Final = (
     SlashCommand("quit", "leave the chat"),
 )
 
+# What other agents call them: a user who comes from there finds ours.
+_ELSEWHERE: Final = {
+    "clear": "new",
+    "exit": "quit",
+    "summarize": "compact",
+    "usage": "cost",
+    "stats": "cost",
+    "tasks": "jobs",
+    "bashes": "jobs",
+    "settings": "config",
+    "allowed-tools": "permissions",
+    "approvals": "permissions",
+    "continue": "resume",
+    "checkpoint": "rewind",
+    "mention": "attach",
+    "feedback": "bug",
+}
 # These need no session.
 HANDLED_BY_THE_CHAT: Final = frozenset(
     {"quit", "add", "attach", "call", "cancel", "later", "answer", "editor", "queue", "redraw"}
@@ -96,7 +113,7 @@ def find_command(name: str, commands: Iterable[SlashCommand]) -> SlashCommand | 
     by_name = {command.name: command for command in commands}
     if name in by_name:
         return by_name[name]
-    close = get_close_matches(name, list(by_name), n=1, cutoff=0.5)
+    close = get_close_matches(_ELSEWHERE.get(name, name), list(by_name), n=1, cutoff=0.5)
     hint = f": did you mean /{close[0]}?" if close else ". /help lists them"
     return f"Unknown command /{name}{hint}"
 
