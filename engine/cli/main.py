@@ -28,6 +28,15 @@ _HELP = ("--help", "-h")
 # Until its first request `engine run` makes about that many objects that stay. Python would look for garbage among them
 # some three hundred times, for a tenth of the time that it takes.
 _OBJECTS_TO_START = 200_000
+# What commands of other agents are called here.
+_ELSEWHERE = {
+    "exec": ("run",),
+    "login": ("auth", "add", "HOST"),
+    "logout": ("auth", "remove", "HOST"),
+    "resume": ("chat", "--resume"),
+    "update": ("doctor", "--online"),
+    "upgrade": ("doctor", "--online"),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -134,7 +143,8 @@ def _unknown_command(words: list[str]) -> str:
 
     from engine.cli.flags.arg_types import similar_name
 
-    similar = "" if words[0].startswith("-") else similar_name(words[0], COMMANDS)
+    is_known = words[0].startswith("-") or words[0] in _ELSEWHERE
+    similar = "" if is_known else similar_name(words[0], COMMANDS)
     meant = [similar, *words[1:]] if similar and " " not in words[0] else _meant_command(words)
     command = shlex.join(meant) if meant and "".join(words).isprintable() else "--help"
     return f"engine: unknown command {words[0]!r}{similar and f': did you mean {similar}?'}\nNext: engine {command}"
@@ -147,6 +157,8 @@ def _meant_command(words: list[str]) -> list[str]:
     first, *rest = words
     if first in {"-p", "--print"}:
         return ["run", *rest]
+    if first in _ELSEWHERE:
+        return [*_ELSEWHERE[first], *(rest if first in {"exec", "resume"} else ())]
     if first.startswith("-"):
         flag = first.partition("=")[0]
         return ["chat", *words] if any(flag in each.names for each in load_spec("chat").flags) else []

@@ -54,6 +54,10 @@ def test_no_command_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
         (["rnu", "\x1b[31m"], ": did you mean run?\nNext: engine --help"),
         (["-p", "fix it"], "\nNext: engine run 'fix it'"),
         ("--continue", "\nNext: engine chat --continue"),
+        (["exec", "fix it"], "\nNext: engine run 'fix it'"),
+        (["resume", "--model", "x"], "\nNext: engine chat --resume --model x"),
+        (["login", "openai"], "\nNext: engine auth add HOST"),
+        ("upgrade", "\nNext: engine doctor --online"),
         (["--model=opus", "--continue"], "\nNext: engine chat --model=opus --continue"),
     ],
 )

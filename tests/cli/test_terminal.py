@@ -141,6 +141,18 @@ def test_questions_are_asked_beside_pipes(engine: Start, tmp_path: Path) -> None
     assert (tmp_path / "b.txt").read_text() == "one\nTWO\n"
 
 
+@pytest.mark.parametrize(("answer", "code", "last"), [("y", 0, "KEY=1"), ("", 2, ".env was not sent")])
+def test_secret_file_is_sent_if_the_user_agrees(
+    engine: Start, tmp_path: Path, answer: str, code: int, last: str
+) -> None:
+    (tmp_path / ".env").write_text("KEY=1\n")
+    command = engine("run", "say @.env", terminal=True)
+    command.read_until(".env looks like a file with keys. Send it to the model? [y/N] ")
+    command.type(f"{answer}\n")
+    assert command.wait() == code
+    assert last in command.output
+
+
 def test_details_show_rule_and_explanation(engine: Start) -> None:
     lines = "; ".join(f"echo {number}" for number in range(3)).replace("; ", "\n")
     command = engine("run", f"bash {lines}\ntouch x", terminal=True)

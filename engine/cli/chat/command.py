@@ -129,7 +129,7 @@ def _check_terminal(options: ChatOptions) -> None:
     if not options.is_accessible and not all(
         stream is not None and stream.isatty() for stream in (sys.stdin, standard_output())
     ):
-        raise ConfigError("engine chat needs a terminal\nNext: engine chat --accessible")
+        raise ConfigError("there is no terminal to chat in\nNext: engine chat --accessible")
 
 
 def _found_model(options: ChatOptions, model: str) -> Sequence[str]:
@@ -137,9 +137,12 @@ def _found_model(options: ChatOptions, model: str) -> Sequence[str]:
     found = options.choice.model.found
     if found is None or model != found.name:
         return ()
-    others = f"; also: {', '.join(options.other_keys)}" if options.other_keys else ""
+    others = (
+        [f"Other keys: {', '.join(options.other_keys)}. /model chooses another model."] if options.other_keys else []
+    )
     return (
-        f"Using {found.name} (found {found.found}{others}). /model chooses another one.",
+        f"Using {found.name} (found {found.found})",
+        *others,
         f"To keep it: engine config set defaults.model {found.name}",
     )
 

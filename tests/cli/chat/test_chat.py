@@ -102,8 +102,9 @@ def test_found_model_and_other_keys_are_named(quick: Quick) -> None:
     ended = quick("chat", "--accessible", ENGINE_MODEL="", OPENAI_API_KEY="k", XAI_API_KEY="k")
     shown = " ".join(ended.stdout.decode().split())
     assert (
-        "Using anthropic/claude-sonnet-5-5 (found ANTHROPIC_API_KEY; also: OPENAI_API_KEY, XAI_API_KEY). "
-        "/model chooses another one. To keep it: engine config set defaults.model anthropic/claude-sonnet-5-5"
+        "Using anthropic/claude-sonnet-5-5 (found ANTHROPIC_API_KEY) "
+        "Other keys: OPENAI_API_KEY, XAI_API_KEY. /model chooses another model. "
+        "To keep it: engine config set defaults.model anthropic/claude-sonnet-5-5"
     ) in shown
     assert "Using" not in quick("chat", "--accessible").stdout.decode()
 
