@@ -53,10 +53,12 @@ class Acceptor:
             server: what it serves.
             answers: returns what answers the requests of a connection, from its peer.
             allowed: under which names.
-            most: how many connections there may be.
+            most: how many connections there may be. Those of the Unix socket are let in as long as there are not so many of
+                them alone.
             tls: encrypts those of the network.
         """
         self.open: int = 0
+        self._local = 0  # of them, those of the Unix socket
         self._server = server
         self._answers = answers
         self._allowed = allowed
@@ -82,7 +84,7 @@ class Acceptor:
     async def _serve_http(self, accepted: trio.SocketStream) -> None:
         """Serve a connection of the network. A checkpoint."""
         stream = self._encrypted(accepted)
-        if not self._has_room():
+        if self.open >= self._most or self._server.load.is_short_of_memory:
             await self._refuse(stream, _FULL)
             return
         self.open += 1
@@ -100,10 +102,12 @@ class Acceptor:
             self._server.note_refusal("user")
             await trio.aclose_forcefully(stream)
             return
-        if not self._has_room():
+        # Neither strangers at the port nor a lack of memory keep the owner from cancelling what runs.
+        if self._local >= self._most:
             await self._refuse(stream, b"")
             return
         self.open += 1
+        self._local += 1
         try:
             metered = MeteredStream(stream, self._count)
             transport = LineTransport(metered, message_bytes=self._server.limits.message_bytes)
@@ -112,15 +116,13 @@ class Acceptor:
             self._server.incident(error)
         finally:
             self.open -= 1
+            self._local -= 1
 
     def _encrypted(self, accepted: trio.SocketStream) -> trio.abc.Stream:
         context = self._tls.context if isinstance(self._tls, TlsFiles) else self._tls
         return (
             accepted if context is None else trio.SSLStream(accepted, context, server_side=True, https_compatible=True)
         )
-
-    def _has_room(self) -> bool:
-        return self.open < self._most and not self._server.load.is_short_of_memory
 
     async def _refuse(self, stream: trio.abc.Stream, answer: bytes) -> None:
         """Close a connection that is one too many. A checkpoint."""

@@ -15,6 +15,7 @@ import httpx
 import pytest
 import trio
 
+from engine.control.protocol.method_table import METHODS
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, Pause, call, done, text
 from tests.conftest import REPOSITORY
@@ -199,6 +200,7 @@ async def test_addresses_answer_as_their_methods_do(tmp_path: Path) -> None:
             (f"/v1/sessions/{session_id}/turns/{turn_id}", "wait", {**own, "turn_id": turn_id, "timeout": 0}),
         ]
         for path, method, params in addresses:
+            assert METHODS[method].role == "read"  # no GET has an effect
             shown, answered = await http.get(path), await client.call(method, **params)
             if "result" in answered:
                 assert (shown.status_code, shown.json()) == (200, answered["result"]), path

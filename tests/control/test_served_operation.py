@@ -196,6 +196,10 @@ async def test_connections_have_a_limit(tmp_path: Path) -> None:
                     await other.hello()
         while (await http.get("/healthz")).status_code == 503:
             await trio.sleep(0.01)
+        # One that anybody may open keeps nobody from the Unix socket.
+        assert (await http.get("/healthz")).status_code == 200
+        async with server.unix() as client:
+            await client.hello()
 
 
 async def test_connections_of_a_token_have_a_limit(tmp_path: Path) -> None:
@@ -246,6 +250,11 @@ async def test_too_much_memory_ends_no_turn(tmp_path: Path, clock: MockClock) ->
         assert (await until_closed(worker))[0] == 4429
         session = await server.engine.open_session(session_id)
         assert session.state.turn is not None
+        # Who is at the machine can still end it.
+        async with server.unix() as owner:
+            await owner.hello()
+            cancelled = await owner.result("cancel", session_id=session_id, turn_id=session.state.turn.turn_id)
+            assert cancelled["state"] == "ending"
 
 
 # ---- audit lines -----------------------------------------------------------------------------------------------------------------
