@@ -19,7 +19,9 @@ from engine.client.remote_session import RemoteSession
 from engine.config.config import Config
 from engine.control.protocol.server_methods import GrantListResult, GrantRevokeResult, ModelListResult
 from engine.control.protocol.turn_methods import ContextResult
+from engine.control.protocol.watch_methods import EventsResult
 from engine.core.context_report import ContextReport
+from engine.core.events import Durable
 from engine.journal.state import SessionState
 from engine.prompt.commands import Commands
 
@@ -74,6 +76,16 @@ class RemoteCommands(StateCommands):
     async def report(self) -> ContextReport:
         """Return what fills the window. A checkpoint. Raises `EngineError`."""
         return cast("ContextResult", await self._request("context")).report
+
+    async def events(self) -> Sequence[Durable]:
+        """Return all that has happened, as far as a connection carries it. Always a checkpoint. Raises `EngineError`."""
+        events: list[Durable] = []
+        after, has_more = 0, True
+        while has_more:
+            page = cast("EventsResult", await self._request("events", after=after))
+            after, has_more = after + len(page.events), page.more and bool(page.events)
+            events += [event for event in page.events if isinstance(event, Durable)]
+        return events
 
     async def _permissions(self, argument: str) -> CommandResult:
         word, _, name = argument.partition(" ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast, final, get_args
 
 import attrs
@@ -22,9 +22,8 @@ from engine.cli.terminal.terminal_text import escape_control_chars, escape_on_on
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
 from engine.core.errors import ConfigError, UnknownModel
-from engine.core.events import CompactionEnded, Durable, StepEnded, StepStarted, TurnEnded
+from engine.core.events import Durable
 from engine.core.llm_types import Effort
-from engine.core.messages import Usage
 from engine.core.threads import to_thread
 from engine.export.format_cost import format_cost
 from engine.export.history import render_history
@@ -41,8 +40,6 @@ _MAX_SESSIONS: Final = 10_000
 _MAX_OUTPUT: Final = 20_000
 _LAST_LINE: Final = 1_000
 _MAX_FIRST_WORDS: Final = 60
-# Less is a rounding error of sums.
-_LEAST_COST: Final = 1e-9
 
 
 @final
@@ -71,7 +68,6 @@ class SessionCommands(StateCommands):
             "resume": self._resume,
             "new": self._new,
             "fork": self._fork,
-            "cost": self._cost,
             "effort": self._effort,
             "agent": self._agent,
             "agents": self._agents,
@@ -121,9 +117,10 @@ class SessionCommands(StateCommands):
         await trio.lowlevel.checkpoint()
         return self._session.context.report()
 
-    async def _cost(self, argument: str) -> CommandResult:
-        del argument
-        return CommandResult(lines=tuple(await to_thread(cost_lines, self._session.events())))
+    async def events(self) -> Sequence[Durable]:
+        """Return all that has happened. A checkpoint."""
+        await trio.lowlevel.checkpoint()
+        return self._session.events()
 
     async def _effort(self, argument: str) -> CommandResult:
         levels = get_args(Effort)
@@ -270,40 +267,6 @@ def _age(seconds: float) -> str:
         if seconds >= unit:
             return f"{int(seconds // unit)} {name} ago"
     return "now"
-
-
-def cost_lines(events: Sequence[Durable]) -> list[str]:
-    """Return what was spent: by model, by sub-agents, and in all. It may take long."""
-    spent = _spent_by_model(events)
-    own = sum(cost for _, cost in spent.values())
-    total = max(own, sum(event.result.cost for event in events if isinstance(event, TurnEnded)))
-    lines = [f"  {name}: {_usage_text(usage)}, {_price(cost)}" for name, (usage, cost) in spent.items() if usage.total]
-    if total - own > _LEAST_COST:
-        lines.append(f"  sub-agents: {format_cost(total - own)}")
-    return [*lines, f"  in all: {_price(total) if lines else 'nothing'}"]
-
-
-def _spent_by_model(events: Iterable[Durable]) -> dict[str, tuple[Usage, float]]:
-    spent: dict[str, tuple[Usage, float]] = {}
-    model = ""
-    for event in events:
-        if isinstance(event, StepStarted):
-            model = event.model
-        elif isinstance(event, (StepEnded, CompactionEnded)):
-            name = model if isinstance(event, StepEnded) else f"{event.model or model} (summaries)"
-            usage, cost = spent.get(name, (Usage(), 0.0))
-            spent[name] = (usage + event.usage, cost + event.cost)
-    return spent
-
-
-def _usage_text(usage: Usage) -> str:
-    share = f" ({usage.cache_share:.0%} from a cache)" if usage.cache_read else ""
-    written = f", {usage.cache_write:,} into the cache" if usage.cache_write else ""
-    return f"{usage.prompt:,} tokens in{share}{written}, {usage.output:,} out"
-
-
-def _price(cost: float) -> str:
-    return format_cost(cost) or "unknown price"
 
 
 def _job_line(job: Job) -> str:

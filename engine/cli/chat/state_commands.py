@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import trio
 
 from engine.cli.chat.command_result import CommandResult, printed
+from engine.cli.chat.command_texts import cost_lines, help_rows, key_rows
 from engine.cli.chat.display.clipboard import code_blocks
-from engine.cli.chat.help_text import help_rows, key_rows
 from engine.cli.chat.machine.picker import PickerItem, PickerRequest
 from engine.cli.chat.machine.slash_commands import COMMANDS, HANDLED_BY_THE_CHAT, SlashCommand, is_command_line
 from engine.cli.chat.program_commands import ProgramCommands
@@ -21,7 +21,9 @@ from engine.config.chat_keys import bind_keys
 from engine.config.config import Config
 from engine.core.context_report import ContextReport
 from engine.core.errors import ConfigError
+from engine.core.events import Durable
 from engine.core.messages import AssistantMessage, Transcript
+from engine.core.threads import to_thread
 from engine.export.format_cost import format_cost
 from engine.journal.state import SessionState
 from engine.permission.rules.profiles import PROFILES
@@ -116,6 +118,10 @@ class StateCommands(ABC):
     @abstractmethod
     async def report(self) -> ContextReport:
         """Return what fills the window."""
+
+    @abstractmethod
+    async def events(self) -> Sequence[Durable]:
+        """Return all that has happened."""
 
     @property
     @abstractmethod
@@ -225,15 +231,7 @@ class StateCommands(ABC):
 
     async def _cost(self, argument: str) -> CommandResult:
         del argument
-        usage = self.state.usage
-        rows = [
-            ("input", f"{usage.input:,}"),
-            ("from the cache", f"{usage.cache_read:,}"),
-            ("into the cache", f"{usage.cache_write:,}"),
-            ("output", f"{usage.output:,}"),
-            ("cost", format_cost(self.state.cost)),
-        ]
-        return CommandResult(lines=tuple(f"  {name:<14} {value:>12}" for name, value in rows))
+        return CommandResult(lines=tuple(await to_thread(cost_lines, await self.events())))
 
 
 def grant_line(grant: Grant | GrantRow) -> str:

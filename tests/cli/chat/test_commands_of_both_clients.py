@@ -24,7 +24,7 @@ from engine.config.config import Config
 from engine.core.errors import ConfigError, UndoConflict
 from engine.core.events import Notice
 from engine.core.ids import CallId
-from engine.core.messages import UserMessage
+from engine.core.messages import Usage, UserMessage
 from engine.permission.allow_all import AllowAll
 from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.policy import Policy
@@ -223,6 +223,15 @@ async def test_diff_is_shown_and_copied(where: Where, tmp_path: Path) -> None:
         await chat.run("undo")
         assert (await chat.run("diff")).lines == ("No file was changed.",)
         assert (await chat.run("rewind")).lines == ("There is no prompt to rewind to.",)
+
+
+async def test_costs_are_those_of_each_model(where: Where, tmp_path: Path) -> None:
+    spent = [*text("Hello."), *done(usage=Usage(input=1_000, output=50))]
+    async with commander(where, tmp_path, spent) as chat:
+        await chat.session.run("go")
+        model, total = (await chat.run("cost")).lines
+        assert model == "  scripted/model: 1,000 tokens in, 50 out, unknown price"
+        assert total == "  in all: unknown price"
 
 
 # -- every command -------------------------------------------------------------------------------------------

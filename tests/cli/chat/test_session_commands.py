@@ -7,11 +7,12 @@ from typing import TypeVar
 import attrs
 import pytest
 
+from engine.cli.chat.command_texts import cost_lines
 from engine.cli.chat.editor.key_decoder import Key
 from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.picker import Chosen, Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import what_happened
-from engine.cli.chat.session_commands import cost_lines, session_item
+from engine.cli.chat.session_commands import session_item
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, MessageId, SessionId, TurnId
 from engine.core.messages import Usage
