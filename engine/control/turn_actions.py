@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast, final
 import attrs
 import trio
 
-from engine.control.engine_reads import EngineReads, Handler, SessionRecord
+from engine.control.engine_reads import EngineReads, Handler, SessionRecord, questions_of
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import server_methods as sv
 from engine.control.protocol import session_methods as se
@@ -19,7 +19,7 @@ from engine.control.protocol import turn_methods as tu
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.wire_converter import BadParams
 from engine.control.uploads import Uploads
-from engine.core.errors import StoreError, TurnOver
+from engine.core.errors import StoreError, TurnOver, TurnParked
 from engine.core.events import TurnEnded, TurnStarted
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import InputId, RequestId
@@ -250,6 +250,10 @@ class TurnActions:
 
     async def _answered(self, params: an.RequestParams, answer: Callable[[Session], Awaitable[None]]) -> int:
         """Answer a question; return the number of the event. A checkpoint."""
+        record = await self._reads.record(params.session_id)
+        if record.live is None and record.is_parked:
+            # Opening it would end a turn that a crash has cut off, and with it what is asked in it.
+            _check_not_waiting(record, params.request_id)
         session = await self._engine.open_session(params.session_id)
         await answer(session)
         settled = find_answer(live_session(session).journal, RequestId(params.request_id))
@@ -299,6 +303,17 @@ def _seq_of(session: Session, input_id: InputId) -> int:
     """Return the number of the event that admitted an input."""
     admitted = live_session(session).journal.admitted(input_id)
     return 0 if admitted is None or admitted.seq is None else admitted.seq
+
+
+def _check_not_waiting(record: SessionRecord, request_id: str) -> None:
+    """Raise `Refusal` if a question is open in a turn that no engine runs: of the session, or of a sub-agent below it."""
+    if any(question.request_id == request_id for question in questions_of(record)):
+        assert record.state.turn is not None
+        turn_id, root_id = record.state.turn.turn_id, record.events[0].path[0]
+        message = (
+            f"no engine runs turn {turn_id}: resume session {root_id} first; what still needs an answer is asked again"
+        )
+        raise Refusal("parked", message, error=TurnParked.__name__, turn_id=turn_id)
 
 
 def _end_of(record: SessionRecord, turn_id: str) -> TurnEnded | None:

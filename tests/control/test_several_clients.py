@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack
 from functools import partial
@@ -16,14 +16,17 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+import engine
 from engine.control.token_file import add_token
+from engine.control.transport.message_transport import MessageTransport
 from engine.session.engine_options import PermissionOptions
-from engine.testing.cancellation.trio_internals import seed_scheduler
 from engine.testing.script import Answer, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
 from tests.session.test_sub_agents import DEEP, DONE, Script, agent_tools, by_prompt, task
+from tests.support.client_world import FOR_EVER, client_world
 from tests.support.processes import python_process, read_line
-from tests.support.served_engine import Client, Server, served
+from tests.support.served_engine import Client, Server, served, wait_forever
+from tests.support.task_orders import TaskOrders
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
 
@@ -44,61 +47,95 @@ async def clients(server: Server, stack: AsyncExitStack, *names: str) -> list[Cl
 # -- answers -----------------------------------------------------------------------------
 
 
-async def answer_at_once(server: Server, folder: Path, count: int) -> None:
-    """Let clients answer one question at the same instant; check that one of them has, and that all others know."""
-    async with AsyncExitStack() as stack:
-        everybody = await clients(server, stack, *(f"client{number}" for number in range(count)))
-        watcher = everybody[0]
-        session_id = await watcher.new_session(folder)
-        await watcher.result("subscribe", session_id=session_id, at="start")
-        await watcher.result("prompt", session_id=session_id, text="Go", key="p1")
-        request_id = (await watcher.events_until("permission_asked"))[-1]["request_id"]
-        answers: dict[str, dict[str, Any]] = {}
+async def answer_at_once(everybody: dict[str, Client], question: dict[str, str]) -> dict[str, dict[str, Any]]:
+    """Let clients answer one question at the same instant; return what each of them gets."""
+    answers: dict[str, dict[str, Any]] = {}
 
-        async def answer(number: int, client: Client) -> None:
-            answers[f"client{number}"] = await client.call(
-                "permission.reply", session_id=session_id, request_id=request_id, answer="reject", feedback="No."
-            )
+    async def answer(name: str, client: Client) -> None:
+        answers[name] = await client.call("permission.reply", **question, answer="reject", feedback="No.")
 
-        async with trio.open_nursery() as nursery:
-            for number, client in enumerate(everybody):
-                nursery.start_soon(answer, number, client)
-        (answered,) = [
-            event
-            for event in await watcher.events_until("turn_ended")
-            if event["type"] == "permission_answered" and event["request_id"] == request_id
-        ]
-        (winner,) = [name for name, reply in answers.items() if "result" in reply]
-        assert (answered["by"], answered["seq"]) == (winner, answers[winner]["result"]["seq"])
-        for name, reply in answers.items():
-            if name != winner:
-                assert (reply["error"]["code"], reply["error"]["data"]) == (
-                    -32007,
-                    {
-                        "kind": "already_settled",
-                        "retry": "no",
-                        "error": "AlreadyAnswered",
-                        "answer": "reject",
-                        "by": winner,
-                        "seq": answered["seq"],
-                    },
-                )
+    async with trio.open_nursery() as nursery:
+        for name, client in everybody.items():
+            nursery.start_soon(answer, name, client)
+    return answers
 
 
-def test_t8_two_answers_in_one_step(is_full: bool) -> None:
-    async def play(folder: Path) -> None:
-        async with served(folder, *ASKS, permissions=PermissionOptions()) as server:
-            await answer_at_once(server, folder, 2)
+async def check_winner(answers: dict[str, dict[str, Any]], watcher: Client, question: dict[str, str]) -> str:
+    """Return who has answered: one client, as all see; the others learn who it was."""
+    events = await watcher.events_until("turn_ended")
+    (answered,) = [event for event in events if event["type"] == "permission_answered"]
+    (winner,) = [name for name, reply in answers.items() if "result" in reply]
+    assert answered["request_id"] == question["request_id"]
+    assert (answered["by"], answered["seq"]) == (winner, answers[winner]["result"]["seq"])
+    settled = {"kind": "already_settled", "retry": "no", "error": "AlreadyAnswered"}
+    for name, reply in answers.items():
+        if name != winner:
+            told = {**settled, "answer": "reject", "by": winner, "seq": answered["seq"]}
+            assert (reply["error"]["code"], reply["error"]["data"]) == (-32007, told)
+    return winner
 
-    for seed in range(200 if is_full else 8):
-        with tempfile.TemporaryDirectory() as name:
-            seed_scheduler(seed)
-            trio.run(partial(play, Path(name)))
+
+# Those that run requests; those of the server are the ones that read from its connections, too.
+ANSWERING, SERVING = "engine.control.client_connection.ClientConnection._run_call", "engine.control."
+
+
+def test_t8_answers_in_one_step(tmp_path: Path, is_full: bool) -> None:
+    """In every order that the scheduler may give to the tasks that lead from the requests to the answer."""
+    for names, tasks in [("ab", ANSWERING), ("abc", ANSWERING), ("ab", SERVING)][: 3 if is_full else 1]:
+        orders, winners = TaskOrders(tasks), Counter[str]()
+        while orders.next_run():
+            with orders.taken():
+                clock = MockClock()
+                winners[trio.run(answer_in_memory, names, tmp_path, orders, clock, clock=clock)] += 1
+        assert orders.widest >= len(names)
+        assert orders.runs >= math.factorial(len(names)) ** 2, "two steps: until the session is found, and the answer"
+        assert set(winners) == set(names)
+
+
+async def receive_text(transport: MessageTransport) -> str:
+    text = await transport.receive()
+    return text if isinstance(text, str) else text.decode()
+
+
+async def answer_in_memory(names: str, folder: Path, orders: TaskOrders, clock: MockClock) -> str:
+    """Let clients with these names answer one question at the same instant, over connections in memory; return who has."""
+    opening: dict[str, Any] = {"tools": [engine.tool(wait_forever)], "permissions": PermissionOptions()}
+    async with (
+        client_world(folder, "pair", *ASKS, seconds=FOR_EVER, **opening) as world,
+        AsyncExitStack() as stack,
+    ):
+        session = await world.engine.create_session(cwd=folder)
+        world.engine.start_turn(session, "Go")
+        while not session.open_questions:
+            await trio.lowlevel.checkpoint()
+        question: dict[str, str] = {"session_id": session.id, "request_id": session.open_questions[0].request_id}
+        assert world.pair is not None
+        everybody: dict[str, Client] = {}
+        for name in ("watcher", *names):
+            transport = await stack.enter_async_context(world.pair.open())
+            everybody[name] = Client(transport.send, partial(receive_text, transport))
+            await everybody[name].hello(name)
+        watcher = everybody.pop("watcher")
+        await watcher.result("subscribe", session_id=session.id, at="start")
+        await trio.testing.wait_all_tasks_blocked()
+        orders.begin(lambda: bool(session.open_questions))
+        answers = await answer_at_once(everybody, question)
+        # No time passes until then: what happens after a while would come at another step of each run.
+        clock.rate = 1
+        return await check_winner(answers, watcher, question)
 
 
 async def test_t8_a_hundred_answers_at_once(tmp_path: Path) -> None:
-    async with served(tmp_path, *ASKS, permissions=PermissionOptions()) as server:
-        await answer_at_once(server, tmp_path, 100)
+    async with served(tmp_path, *ASKS, permissions=PermissionOptions()) as server, AsyncExitStack() as stack:
+        names = [f"client{number}" for number in range(100)]
+        everybody = dict(zip(names, await clients(server, stack, *names), strict=True))
+        (watcher,) = await clients(server, stack, "watcher")
+        session_id = await watcher.new_session(tmp_path)
+        await watcher.result("subscribe", session_id=session_id, at="start")
+        await watcher.result("prompt", session_id=session_id, text="Go", key="p1")
+        request_id = (await watcher.events_until("permission_asked"))[-1]["request_id"]
+        question = {"session_id": session_id, "request_id": request_id}
+        await check_winner(await answer_at_once(everybody, question), watcher, question)
 
 
 def asking_below(*, has_writer: bool = False) -> dict[str, Any]:
@@ -146,12 +183,12 @@ async def test_t9_joining_while_a_sub_agent_asks(tmp_path: Path) -> None:
 
 
 @pytest.mark.os
-async def test_t9_killed_sub_agents_are_seen_before_reopening(tmp_path: Path) -> None:
-    """What they wrote and what they ask, in the snapshot, the head, the list of what is asked, and the status."""
+async def test_t9_question_of_killed_sub_agents_is_answered(tmp_path: Path) -> None:
+    """Seen before it is resumed, in the snapshot, the head, the list of what is asked, and the status; and answered after that."""
     store = tmp_path / "sessions.db"
     with python_process("-m", "tests.control.killed_agents", str(tmp_path), str(store)) as process:
         session_id = await trio.to_thread.run_sync(read_line, process)
-        async with served(tmp_path) as server, server.unix() as bob:
+        async with served(tmp_path, **asking_below()) as server, server.unix() as bob:
             await bob.hello("bob")
             # Another engine runs it, which answers for it.
             assert (await bob.result("asked"))["questions"] == []
@@ -171,6 +208,24 @@ async def test_t9_killed_sub_agents_are_seen_before_reopening(tmp_path: Path) ->
                 assert [(row["session_id"], row["question"]) for row in listed] == [(session_id, asked)]
             status = await bob.result("server.status")
             assert (status["sessions"], status["questions"], status["waiting_since"]) == ({}, 1, asked["time"])
+            # An answer changes nothing yet: it says what to do. Then it is asked again, and answered.
+            question = {"session_id": session_id, "answer": "always"}
+            late = (await bob.call("permission.reply", **question, request_id=asked["request_id"]))["error"]
+            assert (late["data"]["kind"], late["data"]["turn_id"]) == (
+                "parked",
+                snapshot["sessions"][0]["state"]["turn"]["turn_id"],
+            )
+            assert f"resume session {session_id} first" in late["message"]
+            (listed,) = (await bob.result("asked"))["questions"]
+            assert listed["question"] == asked
+            await bob.result("subscribe", session_id=session_id, at="now")
+            await bob.result("resume", session_id=session_id, key="r1")
+            again = (await bob.events_until("permission_asked"))[-1]
+            assert (len(again["path"]), again["path"] == asked["path"]) == (3, False)
+            await bob.result("permission.reply", **question, request_id=again["request_id"])
+            while (ended := (await bob.events_until("turn_ended"))[-1])["session_id"] != session_id:
+                pass
+            assert ended["result"]["stop_reason"] == "completed"
 
 
 async def written_below(client: Client, session_id: str) -> str:

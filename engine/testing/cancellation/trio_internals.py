@@ -1,4 +1,4 @@
-"""What Trio offers no public way for: seeding its scheduler, seeing what a task is resumed with, stopping a run.
+"""What Trio offers no public way for: ordering its tasks, seeing what one is resumed with, stopping a run.
 
 All private names of Trio that the kit uses are here. A small run tries them once: with a Trio in which one of them means
 something else, a swallowed cancel would not be seen, and everything would pass.
@@ -14,7 +14,7 @@ import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, MutableSequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn, ParamSpec
@@ -46,6 +46,21 @@ def seed_scheduler(seed: int) -> None:
     check_trio()
     setattr(_run, "_ALLOW_DETERMINISTIC_SCHEDULING", True)  # noqa: B010  # "final" for checkers, and made to be set
     _run._r.seed(seed)
+
+
+@contextmanager
+def order_tasks(order: Callable[[MutableSequence[trio.lowlevel.Task]], None]) -> Generator[None]:
+    """Have *order* put the tasks of each step of the scheduler in their order, instead of chance; before it, it is by age.
+
+    Raises RuntimeError for a Trio that the kit does not know.
+    """
+    seed_scheduler(0)
+    by_chance = _run._r
+    _run._r = _Order(order)
+    try:
+        yield
+    finally:
+        _run._r = by_chance
 
 
 def next_error(task: trio.lowlevel.Task) -> BaseException | None:
@@ -195,6 +210,18 @@ class _Probe(trio.abc.Instrument):
                 assert not self.delivered, "shields can't be seen"
             await trio.lowlevel.checkpoint()
         assert any(isinstance(error, trio.Cancelled) for error in self.delivered), "cancels can't be seen"
+
+
+class _Order(random.Random):
+    """Trio's source of chance: what it shuffles are the tasks of one step."""
+
+    def __init__(self, order: Callable[[MutableSequence[trio.lowlevel.Task]], None]) -> None:
+        super().__init__()
+        self._order = order
+
+    def shuffle(self, x: MutableSequence[trio.lowlevel.Task]) -> None:
+        """Put tasks in an order. It raises what the order raises, which ends the run."""
+        self._order(x)
 
 
 @attrs.define(eq=False)
