@@ -52,6 +52,8 @@ _CHARS: Final[Mapping[str, tuple[str, int, str]]] = {
     " ": ("Space", 32, " "),
     ".": ("Period", 190, "."),
     "/": ("Slash", 191, "/"),
+    "+": ("NumpadAdd", 107, "+"),
+    "-": ("Minus", 189, "-"),
     "?": ("Slash", 191, "?"),
 }
 _MODIFIERS: Final = {"Alt": 1, "Control": 2, "Shift": 8}
@@ -271,7 +273,7 @@ class Page:
 
     async def key(self, keys: str) -> None:
         """Press a key, with modifiers: `Control+.`."""
-        *held, name = keys.split("+")
+        *held, name = [keys] if keys == "+" else keys.split("+")
         modifiers = sum(_MODIFIERS[each] for each in held)
         code, number, char = _CHARS.get(name) or (f"Key{name.upper()}", ord(name.upper()), name)
         text = {} if modifiers & 3 or not char else {"text": char}

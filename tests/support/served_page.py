@@ -22,6 +22,9 @@ from engine.tools.builtin.builtin_tools import builtin_tools
 from tests.support.browser import Browser, Page, connect_browser
 from tests.support.served_engine import Server, served
 
+# A command that runs until a test makes the file `go` in the project.
+UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
+
 
 @attrs.define(eq=False)
 class Line:

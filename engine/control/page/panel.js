@@ -110,7 +110,7 @@ export class Panel {
     if (this.name !== "lanes" || this.lanes) return;
     this.lanes = mountLanes(this.body, {
       now: () => this.context.workedUntil(),
-      onOpenCall: (_session, call) => this.context.showCall(call),
+      onOpenCall: (session, call) => this.context.showCall(session, call),
       letterKeys: () => looks.letters,
     });
     await this.#loadLanes();

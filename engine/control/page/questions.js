@@ -90,12 +90,18 @@ class Card {
       this.failure,
       this.actions,
     );
-    this.shownAt = performance.now();
-    this.node.classList.add("is-guarded");
-    setTimeout(() => this.node.classList.remove("is-guarded"), GUARD_MS);
+    this.guard();
     this.#attend();
     this.attending = setInterval(() => this.#attend(), (ATTEND_SECONDS - 5) * 1000);
     announce(`A question: ${heading} Alt Q goes there.`);
+  }
+
+  /** For a moment its buttons do nothing: it has appeared or changed, or moved to where the pointer may be. */
+  guard() {
+    this.shownAt = performance.now();
+    this.node.classList.add("is-guarded");
+    clearTimeout(this.guarding);
+    this.guarding = setTimeout(() => this.node.classList.remove("is-guarded"), GUARD_MS);
   }
 
   /** Show others that somebody looks at it, while the page is seen. */
@@ -113,6 +119,9 @@ class Card {
     const others = clients.filter((each) => each.client_id !== this.context.clientId && each.attending.includes(this.question.request_id));
     const names = [...new Set(others.map((each) => oneLine(each.name, 40) || "somebody"))];
     const parts = [];
+    const place = `${index} of ${total}`;
+    if (this.place && this.place !== place) this.guard();
+    this.place = place;
     if (this.question.path.length > 1) parts.push(`For ${this.context.childName(this.question)}`);
     if (names.length) parts.push(`${names.join(" and ")} ${names.length === 1 ? "is" : "are"} looking at this`);
     if (this.context.live().isParked) parts.push("The turn is parked: resume it to answer");
@@ -222,7 +231,7 @@ class PermissionCard extends Card {
     this.always?.setAttribute("aria-expanded", String(this.open === "always"));
     if (this.question.danger) this.once.setAttribute("aria-expanded", String(this.open === "deliberate"));
     this.instead.setAttribute("aria-expanded", String(this.open === "instead"));
-    this.shownAt = performance.now();
+    this.guard();
     if (!isOpen) return this.form.replaceChildren();
     this.form.replaceChildren(...build());
     this.form.querySelector("input, textarea")?.focus();

@@ -123,6 +123,18 @@ export class SessionLog {
     return timeline;
   }
 
+  /** Return the ids of the calls that lead to a call, from that of the session itself. */
+  callsTo(sessionId, callId) {
+    const ids = [callId];
+    let line = this.timelines.get(sessionId);
+    while (line && line !== this.root) {
+      const { callId: above } = line;
+      ids.unshift(above);
+      line = [...this.timelines.values()].find((other) => other.calls.has(above));
+    }
+    return ids;
+  }
+
   /** Show a sub-agent at the call that runs it. */
   #link(timeline, event) {
     const parent = event.path?.[event.path.length - 2];

@@ -285,9 +285,10 @@ export class SessionView {
     this.panel.show("changes", turnId);
   }
 
-  showCall(callId) {
+  /** Show a call in the transcript; one of a sub-agent is inside of the call that runs it. */
+  showCall(sessionId, callId) {
     if (this.panel.isOver()) this.panel.hide();
-    return this.transcript.openCall(callId);
+    return this.transcript.openCall(this.log.callsTo(sessionId, callId));
   }
 
   async undo() {

@@ -54,17 +54,22 @@ export class Transcript {
     this.draw();
   }
 
-  /** Scroll to the call of that id, open it, and focus it. */
-  async openCall(callId) {
-    const item = this.items.find((each) => each.kind === "assistant" && each.parts.some((part) => part.call?.id === callId));
+  /** Scroll to a call, open it, and focus it: the last of *ids*, which is inside of the others. Those of a sub-agent may not be loaded. */
+  async openCall(ids) {
+    const item = this.items.find((each) => each.kind === "assistant" && each.parts.some((part) => part.call?.id === ids[0]));
     if (!item) return false;
-    item.parts.find((part) => part.call?.id === callId).call.isOpen = true;
+    let line = this.timeline;
+    for (const id of ids) {
+      const call = line?.calls.get(id);
+      if (call) call.isOpen = true;
+      line = call?.child;
+    }
     this.rows.get(item.id)?.node.remove();
     this.rows.delete(item.id);
     this.isAtEnd = false;
     this.#scrollTo(this.items.indexOf(item));
     await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
-    const node = document.getElementById(`call-${callId}`);
+    const node = document.getElementById(`call-${ids.at(-1)}`) ?? document.getElementById(`call-${ids[0]}`);
     node?.scrollIntoView({ block: "center" });
     node?.querySelector("summary")?.focus();
     return Boolean(node);

@@ -107,6 +107,8 @@ async def test_whole_turn_folds_to_the_servers_state(tmp_path: Path, way: Way) -
         assert written(items) == "One, two 😀, three."
         assert await folded(client, session_id) == await state_of(at.server, session_id)
         assert await client.run("counts") == {"healed": 0, "unknown": 0}
+        # Each answer, and each message of the stream, was compared with the schema.
+        assert client.compared > 6
 
 
 @pytest.mark.parametrize("way", WAYS)

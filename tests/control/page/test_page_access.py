@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from engine.testing.script import Pause, call, done, reasoning, text
-from tests.support.served_page import ServedPage, served_page
+from engine.testing.script import call, done, reasoning, text
+from tests.support.served_page import UNTIL_GO, ServedPage, served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
@@ -88,36 +88,62 @@ async def test_question_never_takes_the_focus(tmp_path: Path, browser_address: s
         assert await page.js("document.querySelectorAll('.question').length") == 1
 
 
+# Clicks in the very moment in which the first question appears, and in which the other one takes its place.
+CLICKS = """
+globalThis.clicks = 0;
+new MutationObserver((_, observer) => {
+  const [button, other] = document.querySelectorAll('.question-actions .primary');
+  if (!button || clicks === (other ? 1 : 2) || (other === undefined && !clicks)) return;
+  globalThis.clicks += 1;
+  button.click();
+}).observe(document.querySelector('.questions'), { childList: true })
+"""
+GUARD = "import(new URL('questions.js', document.querySelector('script').src)).then(({ GUARD_MS }) => GUARD_MS)"
+
+
 async def test_buttons_wait_before_they_answer(tmp_path: Path, browser_address: str) -> None:
-    async with served_page(tmp_path, browser_address, *ASKS) as shown:
+    notes = [tmp_path / "one.txt", tmp_path / "two.txt"]
+    reads = [item for path in notes for item in call("read", {"path": str(path)}, id=path.stem)]
+    async with served_page(tmp_path, browser_address, [*reads, *done("calls")], [*text("Read."), *done()]) as shown:
         page = shown.page
+        for path in notes:
+            path.write_text("a note\n")
         await shown.open_session()
-        # A click in the very moment in which the question appears.
-        await page.js(
-            "new MutationObserver((_, observer) => { const button = document.querySelector('.question-actions .primary');"
-            " if (button) { observer.disconnect(); button.click(); globalThis.clicked = true; } })"
-            ".observe(document.querySelector('.questions'), { childList: true, subtree: true })"
-        )
-        await shown.prompt("Make it.")
-        await page.wait("globalThis.clicked")
+        assert await page.js(GUARD) == 400
+        await page.js(CLICKS)
+        await shown.prompt("Read both.")
+        await page.wait("clicks === 1 && document.querySelectorAll('.question').length === 2")
         await page.wait("!document.querySelector('.question.is-guarded')")
-        assert not (shown.project / "made").exists()
-        assert await page.js("document.querySelectorAll('.question').length") == 1
+        assert await page.js("document.querySelectorAll('.question').length") == 2
         await page.click(".question-actions button", "Always allow")
         # What would be allowed is shown exactly.
-        assert "bash touch made" in await page.js("document.querySelector('.question-form').innerText")
+        offered = await page.js("document.querySelector('.question-form').innerText")
+        assert any(f"read {path}\n" in offered for path in notes)
+        await page.wait("!document.querySelector('.question.is-guarded')")
+        await page.click(".question-actions button", "Allow once")
+        await page.wait("clicks === 2 && !document.querySelector('.question.is-guarded')")
+        assert await page.js("document.querySelectorAll('.question').length") == 1
+        await page.click(".question-actions button", "Allow once")
+        await page.text("Read.")
 
 
 async def test_turn_by_keyboard_only(tmp_path: Path, browser_address: str) -> None:
     async with served_page(tmp_path, browser_address, *ASKS) as shown:
         page = shown.page
+        await page.key("Tab")
+        assert await page.js("document.activeElement.matches('.skip') && document.activeElement.checkVisibility()")
+        await page.key("Enter")
+        assert await page.js("document.activeElement.id") == "main"
         await page.key("n")
         await page.wait("document.querySelector('dialog[open] input')")
         await page.js("document.activeElement.select()")
         await page.type(str(shown.project))
         await page.key("Enter")
         await page.wait("document.activeElement.className === 'composer-field'")
-        await page.type("Make it.")
+        await page.type("Make")
+        await page.key("Shift+Enter")
+        await page.type("it.")
+        assert await page.js("document.activeElement.value") == "Make\nit."
         await page.key("Enter")
         await page.wait("document.querySelector('.question') && !document.querySelector('.is-guarded')")
         await page.key("Alt+q")
@@ -125,6 +151,7 @@ async def test_turn_by_keyboard_only(tmp_path: Path, browser_address: str) -> No
             await page.key("Tab")
             if await page.js("document.activeElement.textContent === 'Allow once'"):
                 break
+        assert await page.js("getComputedStyle(document.activeElement).outlineStyle") != "none", "the focus is seen"
         await page.key("Enter")
         await page.text("Made.")
         assert (shown.project / "made").exists()
@@ -138,6 +165,16 @@ async def test_turn_by_keyboard_only(tmp_path: Path, browser_address: str) -> No
         await page.js("document.activeElement.blur()")
         await page.key("d")
         await page.wait("!document.querySelector('.panel').checkVisibility()")
+        # Single letters can be switched off: by voice they are typed by accident.
+        await page.click(".sidebar-head button")
+        await page.click("dialog[open] .choice", "Single letters are keys")
+        await page.key("Escape")
+        await page.wait("!document.querySelector('dialog[open]')")
+        await page.js("document.activeElement.blur()")
+        await page.key("d")
+        await page.key("?")
+        await page.text("Single letters are switched off")
+        assert not await page.js("document.querySelector('.panel').checkVisibility()")
 
 
 async def test_names_in_the_accessibility_tree(tmp_path: Path, browser_address: str) -> None:
@@ -165,12 +202,18 @@ async def test_names_in_the_accessibility_tree(tmp_path: Path, browser_address: 
 
 
 async def test_growing_text_is_busy(tmp_path: Path, browser_address: str) -> None:
-    script = [[*reasoning("Hm."), *text("It grows. ", id="a"), Pause(2), *text("It ends.", id="b"), *done()]]
+    grows = [*reasoning("Hm."), *text("It grows. "), *call("bash", {"command": UNTIL_GO}, id="c1"), *done("calls")]
+    script = [grows, [*text("It ends."), *done()]]
     async with served_page(tmp_path, browser_address, *script) as shown:
         await shown.open_session()
+        await shown.page.click(".sidebar-head button")
+        await shown.page.click("dialog[open] .choice", "in whole sentences")
+        await shown.page.click("dialog[open] button", "Close")
         await shown.prompt("Grow.")
         await shown.page.text("It grows.")
+        await shown.page.wait("document.getElementById('status-line').textContent.includes('It grows.')")
         assert await shown.page.js("document.querySelector('.row-assistant').ariaBusy") == "true"
+        (shown.project / "go").touch()
         await shown.page.text("It ends.")
         await shown.page.wait("document.querySelector('.row-assistant').ariaBusy === 'false'")
         await shown.page.wait("document.getElementById('status-line').textContent.includes('The turn is over: Done')")
@@ -218,3 +261,7 @@ async def test_contrast(tmp_path: Path, browser_address: str, scheme: str) -> No
         await shown.page.click(".tab", "Context")
         await shown.page.text("of the context window")
         assert await shown.page.js(LOW_CONTRAST) == []
+        # Where a user's colours replace all others, what was a ground has an edge.
+        await shown.page.media(forced_colors="active")
+        edges = "[...document.querySelectorAll('.composer-box, .call, .bar')].map((node) => getComputedStyle(node).borderTopStyle)"
+        assert set(await shown.page.js(edges)) == {"solid"}

@@ -16,6 +16,7 @@ PAGE = Path(engine.__file__).parent / "control" / "page"
 SCRIPTS = sorted(PAGE.rglob("*.js"))
 MOST_AT_FIRST = 150 * 1024
 MOST_OF_A_SESSION = 280 * 1024
+MOST_OF_ALL = 400 * 1024
 
 SINKS = {
     "an HTML sink": r"\b(?:inner|outer)HTML\b|insertAdjacentHTML|createContextualFragment|DOMParser|setHTML|parseHTML",
@@ -151,6 +152,20 @@ def test_scripts_stay_small(first: str, most: int) -> None:
     scripts = loaded_with(PAGE / first, set())
     assert len(scripts) > 10
     assert sum(script.stat().st_size for script in scripts) <= most
+
+
+def code_lines(script: Path) -> int:
+    """Count lines without blank ones and comments."""
+    code = re.sub(r"/\*.*?\*/", "", script.read_text("utf-8"), flags=re.DOTALL)
+    return sum(1 for line in code.splitlines() if line.strip() and not line.lstrip().startswith("//"))
+
+
+def test_all_scripts_together_stay_small() -> None:
+    assert sum(script.stat().st_size for script in SCRIPTS) <= MOST_OF_ALL
+    tables = {"protocol.js", "fold.js", "family.js"}
+    client = [script for script in (PAGE / "client").glob("*.js") if script.name not in tables]
+    assert sum(map(code_lines, client)) < 1000
+    assert len((PAGE / "markdown.js").read_text("utf-8").splitlines()) <= 500
 
 
 def test_table_of_characters_is_the_engines() -> None:

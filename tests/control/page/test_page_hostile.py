@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from statistics import median
 
@@ -74,6 +75,12 @@ async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> 
         await page.wait("document.querySelector('.row-end')", seconds=60)
         await page.scroll(".transcript", -100_000)
         await page.js("[...document.querySelectorAll('details')].forEach((each) => { each.open = true; })")
+        # Of what is too long a part is shown, and how much more there is: of a line, and of a block.
+        longest = "Math.max(...[...document.querySelectorAll('.markdown p')].map((node) => Math.max(...node.textContent.split('\\n').map((line) => line.length))))"
+        assert 10_000 < await page.js(longest) < 10_100
+        shown_text = await page.js("document.querySelector('.transcript').innerText")
+        assert "[194,800 more characters in this line]" in shown_text
+        assert re.search(r"Show more: 3\.\d MB are not shown", shown_text)
         await page.click(".composer-field")
         # As on the empty page, or within 100 ms; the machine may have much else to do.
         assert median(await key_times(page)) < max(100, 3 * median(empty))
@@ -102,7 +109,9 @@ async def test_hostile_texts_are_inert(tmp_path: Path, browser_address: str) -> 
         target = await page.js("document.querySelector('.link-target').textContent")
         assert target.startswith("https://evil.example/")
         assert "pass" not in target
-        await page.key("Escape")
+        await page.js("globalThis.open = (...how) => { globalThis.opened = how; }")
+        await page.click(".dialog-actions button", "Open")
+        assert await page.js("opened") == [target, "_blank", "noopener,noreferrer"]
 
 
 async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> None:
@@ -112,7 +121,9 @@ async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> 
             *call(
                 "bash",
                 {
-                    "command": "printf '\\033]0;x\\007\\033[31m<script>alert(1)</script>\\n%s' \"$(head -c 300000 /dev/zero | tr '\\0' x)\""
+                    "command": "# "
+                    + "long " * 400
+                    + "\nprintf '\\033]0;x\\007\\033[31m<script>alert(1)</script>\\n%s' \"$(head -c 300000 /dev/zero | tr '\\0' x)\"; touch made"
                 },
                 id="c1",
             ),
@@ -130,9 +141,11 @@ async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> 
         await shown.open_session()
         await shown.prompt("Go.")
         await page.wait("document.querySelector('.question') && !document.querySelector('.is-guarded')")
+        asked = ""
         while not await page.js("!!document.querySelector('.row-end')"):
             key = await page.js("document.querySelector('.question').dataset.key")
-            assert "\u202e" not in await page.js("document.querySelector('.question').innerText")
+            asked += await page.js("document.querySelector('.question').innerText")
+            assert "\u202e" not in asked
             # A command wraps: nothing of it is out of sight to the right.
             wraps = "(each) => each.scrollWidth <= each.clientWidth + 1"
             assert await page.js(f"[...document.querySelectorAll('.question, .question pre')].every({wraps})")
@@ -143,6 +156,8 @@ async def test_hostile_calls_are_inert(tmp_path: Path, browser_address: str) -> 
                 f" || [...document.querySelectorAll('.question')].slice(0, 1).some({next_one})"
             )
         await page.text("Done.")
+        # How much there is, where not all of it is in view.
+        assert "2 lines, 2,1" in asked
         await page.js("[...document.querySelectorAll('.call')].forEach((each) => { each.open = true; })")
         await page.wait("document.querySelectorAll('.call-body pre').length > 2")
         assert await page.js("globalThis.hasRun") is None

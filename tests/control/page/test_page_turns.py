@@ -17,7 +17,7 @@ from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agent, Agents
 from engine.tools.builtin.task_jobs import task_tools
 from tests.support.served_engine import served
-from tests.support.served_page import ServedPage, served_page
+from tests.support.served_page import UNTIL_GO, ServedPage, served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
 
@@ -93,7 +93,7 @@ async def test_danger_is_allowed_by_a_typed_word(tmp_path: Path, browser_address
             # The button does nothing in the moment in which the form has appeared.
             assert victim.exists()
             await page.type(word)
-            await trio.sleep(0.5)
+            await page.wait(GUARDED)
             await page.click(".question-form button", "Allow")
         await page.text("Allow bash to run this command?")
         await page.wait(
@@ -211,6 +211,12 @@ async def test_session_of_an_engine_that_has_gone_is_free(tmp_path: Path, browse
         await shown.page.wait(f"{place} === 'What should be done?'")
 
 
+# What lasts seconds lasts tenths of them from then on: the page waits for what will not come.
+HASTE = """(() => {
+  const [later, limit] = [setTimeout, AbortSignal.timeout];
+  globalThis.setTimeout = (task, time, ...rest) => later(task, time / 10, ...rest);
+  AbortSignal.timeout = (time) => limit.call(AbortSignal, time / 10);
+})()"""
 SIGNS = [
     "document.dispatchEvent(new Event('visibilitychange'))",
     *(f"dispatchEvent(new Event('{name}'))" for name in ("pageshow", "online")),
@@ -230,6 +236,7 @@ async def test_page_that_slept_asks_whether_it_is_connected(
             await shown.open_session()
             await shown.prompt("Go on.")
             await page.text("Before.")
+            await page.js(HASTE)
             shown.line.fall_silent()
             session = await shown.server.engine.open_session(await page.js("location.hash.slice(4)"))
             while session.state.turn is not None:
@@ -244,25 +251,22 @@ async def test_message_sent_without_a_connection_is_sent_once(tmp_path: Path, br
     async with served_page(tmp_path, browser_address, [*text("Once."), *done()]) as shown:
         page = shown.page
         await shown.open_session()
-        await page.click(".composer-field")
-        await page.type("Say it.")
+        state = "document.querySelector('.pending-state')?.textContent"
+        # It goes out, and never arrives.
+        shown.line.fall_silent()
+        await shown.prompt("Say it.")
+        await page.wait(f"{state} === 'Sending'")
+        assert await page.js("document.querySelectorAll('.row-input').length") == 0
         shown.line.cut()
-        # It goes out at the moment in which the connection ends.
-        enter = "document.querySelector('.composer-field').dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true, cancelable: true}))"
-        await page.js(enter)
-        await page.text("No connection since")
+        await page.wait(f"{state} === 'Not sent yet: it goes out when the connection is back'")
         shown.line.is_cut = False
-        if await page.js("document.querySelector('.composer-field').value"):
-            # The page had seen the cut first, and kept what was typed.
-            await page.text("Connected again")
-            await page.js(enter)
+        await page.send("Page.reload")
         await page.text("Once.")
+        await page.wait(
+            "document.querySelector('.row-end') && document.querySelectorAll('.pending-entry').length === 0"
+        )
         assert await page.js("document.querySelectorAll('.row-input').length") == 1
-        assert await page.js("document.querySelectorAll('.pending-entry').length") == 0
         page.errors.clear()
-
-
-UNTIL_GO = "until [ -e go ]; do sleep 0.05; done"
 
 
 async def test_steer_and_queue(tmp_path: Path, browser_address: str) -> None:
@@ -319,8 +323,7 @@ async def test_refused_with_an_explanation(tmp_path: Path, browser_address: str)
         await shown.prompt("Clean up.")
         await answer(shown, "Refuse and explain")
         await shown.page.type("Leave that folder.")
-        await shown.page.wait("document.activeElement.value === 'Leave that folder.'")
-        await trio.sleep(0.5)
+        await shown.page.wait(f"document.activeElement.value === 'Leave that folder.' && {GUARDED}")
         await shown.page.click(".question-form button", "Refuse and send")
         await shown.page.text("I leave it.")
         await shown.page.click("summary", "bash")
@@ -472,3 +475,10 @@ async def test_sub_agent_is_shown_at_its_call(tmp_path: Path, browser_address: s
         await page.click("summary", "task")
         await page.click("button", "Show what the sub-agent did")
         await page.wait("document.querySelector('.child')?.innerText.includes('Nothing is there.')")
+        # In the lanes its calls are below its own; Enter leads to them.
+        row = "[...document.querySelectorAll('.lanes [role=rowheader]')].find((each) => each.ariaLabel.startsWith('bash'))"
+        await page.click(".tab", "Lanes")
+        await page.wait(row)
+        await page.js(f"{row}.focus()")
+        await page.key("Enter")
+        await page.wait("document.activeElement.matches('.child .call[open] > summary')")

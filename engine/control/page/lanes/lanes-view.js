@@ -250,7 +250,8 @@ export class LanesView {
     const place = (at - view.gutter + view.left) / view.zoom;
     const fitting = (view.width - view.gutter - MARGIN) / Math.max(view.scale.length, 0.001);
     const zoom = Math.min(MOST_ZOOM, view.zoom * factor);
-    this.zoom = zoom <= fitting ? 0 : zoom;
+    // As far out as in: rounding must leave no rest.
+    this.zoom = zoom <= fitting * 1.001 ? 0 : zoom;
     this.draw();
     // Who follows the present goes on with that.
     if (this.follow && view.live && x === undefined) return;

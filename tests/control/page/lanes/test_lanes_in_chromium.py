@@ -108,7 +108,7 @@ async def test_pointer_shows_details_and_a_tap_keeps_them(
 
 
 async def test_zoom_draws_only_what_is_in_view(browser_address: str, tmp_path: Path) -> None:
-    many = await _played(lane_sessions.play_many, 20, 20)
+    many = await _played(lane_sessions.play_many, 20, 20, 20)
     async with opened(browser_address, many, tmp_path) as page:
         assert await page.js("document.querySelectorAll('[role=row]').length") < 60
         await page.click("button", "Slowest")
@@ -120,6 +120,12 @@ async def test_zoom_draws_only_what_is_in_view(browser_address: str, tmp_path: P
         await page.wait("[...document.querySelectorAll('[role=row]')].at(-1).getAttribute('aria-rowindex') > 400")
         assert await page.js("document.querySelectorAll('[role=row]').length") < 60
         assert await page.js("document.activeElement.getAttribute('role')") == "gridcell", "the focus stays"
+        # Twenty sub-agents deep, each with a turn, a step, and the call that runs the next one: names still have room.
+        deepest = "[...document.querySelectorAll('[role=row]')].sort((a, b) => b.ariaLevel - a.ariaLevel)[0]"
+        assert int(await page.js(f"{deepest}.ariaLevel")) > 40
+        assert (await page.js(f"{deepest}.querySelector('.lanes-name').textContent")).startswith("Step ")
+        box = await page.js(f"{deepest}.querySelector('.lanes-name').getBoundingClientRect().toJSON()")
+        assert 80 < box["left"] < box["right"] < 320
 
 
 async def test_table_and_phone(browser_address: str, cancelled: Recorded, tmp_path: Path) -> None:

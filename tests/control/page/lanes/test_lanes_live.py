@@ -14,6 +14,7 @@ from engine.export import render_trace
 from engine.permission.allow_all import AllowAll
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import call, done, text
+from tests.support.browser import Page
 from tests.support.served_page import served_page
 
 pytestmark = [pytest.mark.os, pytest.mark.slow]
@@ -26,6 +27,32 @@ class Hold:
     """Hold `what`."""
 
     what: str
+
+
+async def keys_zoom_and_open(page: Page) -> None:
+    """Zoom in and out, fold waits, and open a call in the conversation, by keys; the lanes are shown again at the end."""
+    is_wider = "document.querySelector('.lanes-size').width.baseVal.value > document.querySelector('.lanes-scroll').clientWidth"
+    await page.js(f"{row_of('hold: the door')}.focus()")
+    await page.key("+")
+    await page.wait(is_wider)
+    await page.key("-")
+    await page.wait(f"!({is_wider})")
+    pressed = (
+        "[...document.querySelectorAll('.lanes-button')].find((each) => each.innerText === 'Fold waits').ariaPressed"
+    )
+    for state in ("false", "true"):
+        await page.key("w")
+        await page.wait(f"{pressed} === '{state}'")
+    await page.key("Enter")
+    await page.wait("document.activeElement.matches('.call[open] > summary')")
+    assert "the door" in await page.js("document.activeElement.innerText")
+    await page.wait(f"{row_of('hold: the door')}.isConnected")
+
+
+def row_of(name: str) -> str:
+    return (
+        f"[...document.querySelectorAll('.lanes [role=rowheader]')].find((each) => each.ariaLabel.startsWith('{name}'))"
+    )
 
 
 async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_address: str) -> None:
@@ -53,6 +80,14 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
         await page.wait("document.querySelectorAll('.lanes-picture .lanes-is-running').length === 2")
         await page.wait("document.querySelector('.lanes-now')")
         assert await page.js("document.querySelector('.lanes-grace')") is None
+        # The present stays in view until somebody wants it otherwise.
+        follows = (
+            "[...document.querySelectorAll('.lanes-button')].find((each) => each.innerText === 'Follow').ariaPressed"
+        )
+        await page.js("document.querySelector('.lanes [tabindex=\"0\"][role=rowheader]').focus()")
+        for state in ("false", "true"):
+            await page.key("f")
+            await page.wait(f"{follows} === '{state}'")
         # A view as high as all rows would have to draw them all.
         assert await page.js("getComputedStyle(document.querySelector('.lanes-scroll')).maxHeight") == "560px"
         await page.click(".composer button", "Stop")
@@ -68,6 +103,7 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
         released.set()
         await page.wait("document.querySelectorAll('.lanes-picture .lanes-cap.lanes-is-aborted').length === 2")
         await page.wait("!document.querySelector('.lanes-now')")
+        await keys_zoom_and_open(page)
         live = await page.js(CELLS)
         session = await shown.server.engine.open_session(session_id)
         trace = tmp_path / "trace.html"
