@@ -11,7 +11,36 @@ class BrokenSocket {
   close() {}
 }
 
+// Of each connection, and of each request over HTTP.
 let sockets = 0;
+
+/** Reports the messages of the protocol that go over HTTP: in the body of a request, in its answer, in a stream. */
+async function reportingFetch(address, options) {
+  const response = await fetch(address, options);
+  const path = new URL(address).pathname;
+  const isStream = path.endsWith("/stream");
+  if (!response.ok || !(isStream || path.endsWith("/v1/rpc"))) return response;
+  const socket = ++sockets;
+  if (!isStream) {
+    const text = await response.text();
+    say({ socket, is_sent: true, text: options.body });
+    say({ socket, is_sent: false, text });
+    return new Response(text, response);
+  }
+  const [ours, theirs] = response.body.tee();
+  reportStream(socket, ours).catch(() => {}); // the client sees how it has ended
+  return new Response(theirs, response);
+}
+
+async function reportStream(socket, body) {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const bytes of body) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+    rest = lines.pop();
+    for (const line of lines) if (line.startsWith("data: ")) say({ socket, is_sent: false, text: line.slice(6) });
+  }
+}
 
 /** A WebSocket that reports what goes over it, to be compared with the schema. */
 class ReportingSocket extends WebSocket {
@@ -37,7 +66,7 @@ const commands = {
   async connect({ sockets: kind, ...options }) {
     const onState = (state, details) => say({ state, details });
     const onNote = (method, params) => say({ note: method, params });
-    client = await connect({ ...options, ...(SOCKETS[kind] ?? { WebSocket: ReportingSocket }), onState, onNote });
+    client = await connect({ ...options, fetch: reportingFetch, ...(SOCKETS[kind] ?? { WebSocket: ReportingSocket }), onState, onNote });
     return { key: client.key, role: client.server.role, transport: client.transport };
   },
   call: ({ method, params }) => client.call(method, params),

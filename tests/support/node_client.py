@@ -37,7 +37,7 @@ class NodeClient:
         items: what its streams have yielded, by their names.
         ends: of the streams that are over, why: None, or the kind of an error.
         notes: other notifications.
-        problems: what of its traffic over WebSockets does not fit the schema.
+        problems: what of its traffic does not fit the schema, over WebSockets and over HTTP.
     """
 
     process: trio.Process
@@ -71,6 +71,11 @@ class NodeClient:
         if "error" in answer:
             raise ClientFailed(answer["error"])
         return answer["result"]
+
+    @property
+    def compared(self) -> int:
+        """How many messages were compared with the schema."""
+        return sum(traffic.count for traffic in self._traffic.values())
 
     async def call(self, method: str, **params: Any) -> Any:
         return await self.run("call", method=method, params=params)
