@@ -18,6 +18,7 @@ from engine.mcp.server_task import describe_failure
 from engine.mcp.server_text import bounded, clean, framed_description
 from engine.mcp.tool_definition import read_definitions
 from engine.testing.scripted_provider import ScriptedProvider
+from engine.tools.tool_source import SourceScope
 from tests.mcp.serving import LIAR, lying, running
 from tests.mcp.test_servers_in_turns import DONE, approve_all, opened, servers
 
@@ -198,6 +199,15 @@ async def test_first_turn_waits_for_no_dead_server(tmp_path: Path) -> None:
     source = McpServers(config, approvals=Approvals(tmp_path / "approved"), memory=ServerMemory(tmp_path / "memory"))
     async with opened(ScriptedProvider([DONE]), source) as eng:
         session = await eng.create_session(cwd=tmp_path)
+        is_ready = trio.Event()
+
+        async def wait() -> None:
+            await source.ready(SourceScope(session_id=session.id, root_id=session.id, cwd=str(tmp_path)))
+            is_ready.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            for _ in range(20):
+                await trio.lowlevel.checkpoint()
+            assert is_ready.is_set()
         assert (await session.run("go")).stop_reason == "completed"
-        # It would be waited for much longer: for its answer, until it has failed.
-        assert source.states["silent"].phase == "starting"

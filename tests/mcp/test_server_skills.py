@@ -166,6 +166,7 @@ FILE = GOOD["resources"][1]
     ],
 )
 def test_wrong_skill_costs_no_other(wrong: object) -> None:
+    assert read_skills([wrong])[0] == []
     definitions, refused = read_skills([wrong, GOOD])
     assert [each.name for each in definitions] == ["skill_acme.git-workflow"]
     assert len(refused) == 1
