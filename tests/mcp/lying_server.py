@@ -1,8 +1,8 @@
 """An MCP server, written by hand in either era, that does what no server should: run as a program with options as JSON.
 
 Options: `era` ("modern", "legacy"), `log` (a file that gets a line for each message received), `tools` (a file with the
-list of tools, as JSON; otherwise `TOOLS`), `start` (what it does instead of serving), `pages` (how it lists), `skills` (a file
-with the entries of its skills, and its resources by their URIs, as JSON).
+list of tools, as JSON; otherwise `TOOLS`), `start` (what it does instead of serving), `pages` (how it lists), `skills` (the
+entries of its skills, and its resources by their URIs, or a file with that as JSON).
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def listed() -> list[Json]:
 
 
 def skills() -> Json:
-    found: Json = json.loads(Path(OPTIONS["skills"]).read_text())
+    where = OPTIONS["skills"]
+    found: Json = where if isinstance(where, dict) else json.loads(Path(where).read_text())
     return found
 
 

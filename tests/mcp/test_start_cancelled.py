@@ -32,7 +32,7 @@ pytestmark = [
 ]
 
 LIES: dict[str, dict[str, object]] = {
-    "modern": {},
+    "modern": {"skills": {"entries": [], "resources": {}}},
     "legacy": {"era": "legacy"},
     "never answers": {"start": "sleep"},
     "line without an end": {"start": "endless"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Final, cast
 
 from engine.cli.command_table.find_command import parse_arguments
@@ -94,7 +95,8 @@ def _pair(flag: str, text: str, *, default: bool) -> tuple[str, str]:
 
 def _remove(args: argparse.Namespace) -> int:
     target = ConfigTarget(args)
-    server = load_config(target.path if target.path.exists() else None, target.sources.env).mcp.servers.get(args.name)
+    servers = load_config(target.path if target.path.exists() else None, target.sources.env).mcp.servers
+    server = servers.get(args.name)
     try:
         text = without_value(target.read(), (*_SECTION, args.name))
     except ConfigError as error:
@@ -103,7 +105,17 @@ def _remove(args: argparse.Namespace) -> int:
     if server is not None:
         Approvals.of_user().withdraw(args.name, server)
         ServerMemory.of_user().forget(server.fingerprint)
+        if server.url and sum(each.url == server.url for each in servers.values()) == 1:
+            _remove_login(server.url)
     return print_text(f"{escape_control_chars(args.name)} is removed from {target.name}\n")
+
+
+def _remove_login(url: str) -> None:
+    # Imported here: it brings the SDK. Without it, there was no login.
+    with suppress(ModuleNotFoundError):
+        from engine.mcp.oauth import LoginFile
+
+        LoginFile.of_user().remove(url)
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ import pytest
 
 from engine.cli.main import main
 from engine.config.mcp_config import McpOrigin, McpServer
+from engine.mcp.oauth import LoginFile, StoredLogin
 from engine.process.kill_tree import find_marked
 from engine.process.procfs import is_alive
 from tests.cli.conftest import Start
@@ -94,6 +95,18 @@ def test_add_refuses_what_can_not_work(shell: Shell) -> None:
     assert shell.run("add", "x", "--url", "https://example.com/mcp", "--header", "X-Key=${KEY}")[0] == 0
     assert "there is an MCP server 'x' already" in shell.run("add", "x", "--", "true")[2]
     assert '"X-Key" = "${KEY}"' in shell.file.read_text() or 'X-Key = "${KEY}"' in shell.file.read_text()
+
+
+def test_removed_server_keeps_no_login(shell: Shell) -> None:
+    url, file = "https://example.com/mcp", LoginFile.of_user()
+    login = StoredLogin(url=url, issuer="i", token_endpoint="t", resource="r", client_id="c", access_token="secret")
+    file.save(login)
+    for name in ("one", "other"):
+        assert shell.run("add", name, "--url", url)[0] == 0
+    assert shell.run("remove", "one")[0] == 0
+    assert file.load(url) == login
+    assert shell.run("remove", "other")[0] == 0
+    assert b"secret" not in file.path.read_bytes()
 
 
 def test_failed_server_says_why(shell: Shell) -> None:
