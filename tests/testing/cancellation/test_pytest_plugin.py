@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+# Each starts pytest up to three times, which takes half a minute where many other programs run.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 HEAD = """
 import pytest
