@@ -2,13 +2,23 @@
 
 import re
 import signal
+import sqlite3
 import tempfile
 from collections.abc import Iterator
+from contextlib import aclosing, closing
+from functools import partial
+from pathlib import Path
 
 import pytest
+import trio
 
-from tests.cli.conftest import Start
+from engine.core.events import CallStarted
+from engine.core.settings import Settings
+from engine.store.sqlite.store import open_sqlite_store
+from engine.testing.script import Answer, call, done
+from tests.cli.conftest import Quick, Start
 from tests.cli.processes import Command
+from tests.support.served_engine import served
 
 
 @pytest.fixture(autouse=True)
@@ -114,6 +124,29 @@ def test_second_command_cancels(engine: Start, server: Command, runtime: str) ->
     watching.read_until("The connection is lost; trying again.")
     watching.type("\x04")
     assert watching.wait() == 0
+
+
+@pytest.mark.slow
+async def test_d5_cancel_that_is_not_answered_is_reported(quick: Quick, runtime: str) -> None:
+    script: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")]]
+    # It waits longer for the lock than anything here lasts.
+    store = await open_sqlite_store(Path(runtime) / "sessions.db", lock_timeout=600)
+    async with (
+        aclosing(store),
+        served(Path(runtime), *script, store=store, settings=Settings(durable_within=600.0)) as server,
+    ):
+        session = await server.engine.create_session(cwd=runtime)
+        server.engine.start_turn(session, "Go")
+        while not any(isinstance(event, CallStarted) for event in session.events()):
+            await trio.sleep(0.01)
+        # Another program keeps the store from writing, so the turn can't be saved, and does not end.
+        with closing(sqlite3.connect(Path(runtime) / "sessions.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            arguments = ("attach", session.id, "--cancel", "--url", f"unix:{server.at.socket}")
+            ended = await trio.to_thread.run_sync(partial(quick, *arguments))
+            other.execute("ROLLBACK")
+    assert (ended.code, ended.stdout) == (1, b"")
+    assert b"no answer from the server: the turn may still run" in ended.stderr
 
 
 @pytest.mark.parametrize(
