@@ -16,7 +16,15 @@ import attrs
 
 from engine.cli.problems.surroundings import Surroundings
 from engine.cli.terminal.colours import Colour, Palette
-from engine.cli.terminal.terminal_text import UNICODE, Symbols, duration, escape_control_chars, escape_unseen, one_line
+from engine.cli.terminal.terminal_text import (
+    UNICODE,
+    WORDS,
+    Symbols,
+    duration,
+    escape_control_chars,
+    escape_unseen,
+    one_line,
+)
 from engine.cli.turn.answer_view import AnswerView
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, PartId, RequestId
@@ -262,11 +270,12 @@ class Renderer:
 
     def _running(self) -> str:
         """Return a line for each running call that has none so far."""
-        lines = ""
+        lines, symbol = "", self.symbols.running
         for call in self._calls.values():
             if call.started is not None and not call.is_announced:
                 call.is_announced = True
-                lines += self._line(call, self.symbols.running, "running")
+                # Where signs are words, the first one says it.
+                lines += self._line(call, symbol, "" if symbol == WORDS.running else "running")
         return lines
 
     def _settled(self, call: _Call, settlement: Settlement, time: float) -> str:

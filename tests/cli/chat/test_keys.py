@@ -282,6 +282,20 @@ def test_accessible_chat_says_what_waits_after_a_cancel() -> None:
     assert printed[-1] == "Note: 2 messages wait. An empty line sends; /queue shows."
 
 
+@pytest.mark.parametrize(("several", "how"), [(True, "numbers such as 1 2"), (False, "a number")])
+def test_accessible_question_says_what_to_type(several: bool, how: str) -> None:
+    machine = new_machine(bind_keys({}), is_accessible=True)
+    choices = (ev.Choice(label="red"), ev.Choice(label="blue"))
+    asked = ev.QuestionAsked(
+        request_id=RequestId("q"), call_id=CallId("c"), question="Which?", choices=choices, several=several
+    )
+    (effect,) = machine.handle_event(asked, 0.0)
+    assert isinstance(effect, do.Print)
+    assert effect.lines[-1] == f"  Type {how}, or /answer and a text. Other lines are messages."
+    effects = machine.handle_line("2 1", 5.0)
+    assert [type(each) for each in effects] == [do.AnswerTool if several else do.SendPrompt]
+
+
 def test_questions_keep_their_count() -> None:
     chat = Chat()
     for name in ("r1", "r2", "r3"):

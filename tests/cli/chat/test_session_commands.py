@@ -13,12 +13,13 @@ from engine.cli.chat.machine import effects as do
 from engine.cli.chat.machine.picker import Chosen, Picker, PickerItem, PickerRequest
 from engine.cli.chat.machine.session_follower import what_happened
 from engine.cli.chat.session_commands import session_item
+from engine.config.chat_keys import bind_keys
 from engine.core import events as ev
 from engine.core.ids import CallId, InputId, MessageId, SessionId, TurnId
-from engine.core.messages import Usage
+from engine.core.messages import Transcript, Usage
 from engine.journal.state import PendingInput, Resync, SessionState, UndoneTurn
 from engine.store.store_protocols import SessionRow
-from tests.cli.chat.chat_machine import Chat, message
+from tests.cli.chat.chat_machine import Chat, message, new_machine
 
 ROW = SessionRow(
     id=SessionId("ses_a"),
@@ -113,6 +114,18 @@ def test_opened_session_says_what_happened() -> None:
         "The last turn did not end by itself (the terminal is gone). Your next message continues.",
         "1 message waits from then. Enter sends; /queue shows.",
         "1 turn is undone. /redo brings it back.",
+    ]
+
+
+def test_opened_session_shows_its_last_two_turns() -> None:
+    chat = Chat()
+    chat.machine = new_machine(bind_keys({}))
+    said = Transcript(message(f"prompt {number}") for number in range(5))
+    chat.event(Resync(session_id=CHILD[0], epoch="", seq=0, state=SessionState(transcript=said)))
+    assert [line for line in chat.printed if line] == [
+        "- 3 earlier messages are not shown",
+        "> prompt 3",
+        "> prompt 4",
     ]
 
 

@@ -6,7 +6,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from engine.cli.terminal.terminal_text import ASCII
+from engine.cli.terminal.terminal_text import ASCII, WORDS
 from engine.cli.turn.render import CONTINUED, Margins, Renderer
 from engine.core.errors import ErrorInfo
 from engine.core.events import (
@@ -162,6 +162,10 @@ def test_a_slow_call_has_a_line_before() -> None:
         settled("c", time=3, failed=True, metadata='{"summary": "exit code 2"}'),
     ]
     assert render(*events) == "● bash  make  running\n✗ bash  make  exit code 2  2.0 s\n"
+    assert (
+        render(*events, renderer=Renderer(symbols=WORDS))
+        == "running: bash  make\nfailed: bash  make  exit code 2  2.0 s\n"
+    )
 
 
 def test_heartbeat_shows_all_running_calls() -> None:

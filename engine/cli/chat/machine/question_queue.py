@@ -245,8 +245,9 @@ class QuestionQueue:
             return self._open.choices_of(question.view, is_numbered=True)
         if isinstance(question.request, ev.RecoveryAsked):
             return ["  1. Wait and retry", "  2. Stop", "  Another model: /answer NAME"]
-        has_numbers = isinstance(question.request, ev.QuestionAsked) and question.request.choices
-        return [f"  Type {'a number, or ' if has_numbers else ''}/answer and a text. Other lines are messages."]
+        assert isinstance(question.request, ev.QuestionAsked)
+        numbers = "numbers such as 1 2, or " if question.request.several else "a number, or "
+        return [f"  Type {numbers if question.request.choices else ''}/answer and a text. Other lines are messages."]
 
     def _settle(self, event: ev.PermissionAnswered | ev.QuestionAnswered | ev.RecoveryAnswered) -> str:
         self._answering.discard(event.request_id)
