@@ -125,7 +125,8 @@ class EngineMethods:
     def _refusal(self, error: EngineError, params: Params) -> Refusal:
         """Return *error* with the turn that is in the way: a client then knows what to wait for, or to cancel."""
         live = self._runtime.sessions.by_id.get(SessionId(getattr(params, "session_id", "")))
-        state = None if live is None else live.journal.state
+        # As clients see it: the end of a turn that is not in the store yet is not in there.
+        state = None if live is None else live.journal.snapshot()
         turn_id = None if state is None or state.turn is None else state.turn.turn_id
         name = type(error).__name__
         if isinstance(error, TurnOver):

@@ -199,6 +199,8 @@ class TurnActions:
     async def skip_wait(self, params: tu.TurnParams) -> tu.SkipWaitResult:
         """Send a failed request again now. A checkpoint."""
         record = await self._reads.record(params.session_id)
+        if record.holder == "elsewhere":
+            await self._engine.open_session(params.session_id)  # which says where
         run = None if record.live is None else record.live.active
         if run is None or run.journal.turn_id != params.turn_id:
             raise TurnOver(f"turn {params.turn_id!r} does not run in session {params.session_id} here")

@@ -115,6 +115,11 @@ def test_wrong_params_name_the_field(change: dict[str, object], path: str, neare
     assert (error["code"], data["kind"], data["path"], data.get("nearest", "")) == (-32602, "params", path, nearest)
 
 
+def test_limits_are_written_out() -> None:
+    error = error_in(server().receive(sent("prompt", {"session_id": "s", "text": "", "key": "k"})))
+    assert error["data"]["expected"] == "expected 1 to 1,048,576 characters"
+
+
 @pytest.mark.parametrize(("params", "path"), [({"session_id": "s", "text": "a"}, "key"), ([], "")])
 def test_missing_params_are_named(params: object, path: str) -> None:
     assert error_in(server().receive(sent("prompt", params)))["data"]["path"] == path

@@ -12,7 +12,10 @@ import trio
 from trio.testing import MockClock
 
 import engine
+from engine.control.control_methods import Caller
+from engine.control.credentials import Login
 from engine.control.engine_changes import EngineChanges
+from engine.control.engine_methods import EngineMethods
 from engine.control.engine_reads import EngineReads
 from engine.control.protocol import answer_methods as an
 from engine.control.protocol import session_methods as se
@@ -29,6 +32,7 @@ from engine.core.errors import (
     InputConflict,
     NothingParked,
     RequestNotFound,
+    SessionError,
     SessionNotFound,
     StoreError,
     TurnOver,
@@ -189,6 +193,23 @@ async def test_results_say_what_is_not_durable(tmp_path: Path, autojump_clock: M
         assert isinstance(data, dict)
         assert (data["kind"], data["durable"]) == ("store", False)
         store.fails = False
+
+
+async def test_busy_names_a_turn_that_is_being_stored(tmp_path: Path, autojump_clock: MockClock) -> None:
+    model = ScriptedProvider([[*text("one"), *done()]])
+    async with engine.open_engine(model=model, store=SlowStore(delay=2.0)) as eng:
+        session = await eng.create_session(cwd=tmp_path)
+        turn = eng.start_turn(session, "go")
+        params, caller = se.SessionParams(session_id=session.id), Caller("test", Login("owner", "full"))
+        # Until its end is in the store, too: then there is nothing to undo.
+        is_over = False
+        while not is_over:
+            await trio.sleep(0.5)
+            with pytest.raises((Refusal, SessionError)) as refused:
+                await EngineMethods(eng).run("compact.undo", params, caller)
+            is_over = isinstance(refused.value, SessionError)
+            if isinstance(refused.value, Refusal):
+                assert refused.value.facts == {"error": "SessionBusy", "turn_id": turn.id, "status": "busy"}
 
 
 async def test_a_session_through_its_life(tmp_path: Path) -> None:

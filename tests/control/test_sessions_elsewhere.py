@@ -19,18 +19,31 @@ from engine.control.engine_methods import EngineMethods
 from engine.control.engine_reads import EngineReads
 from engine.control.event_source import SessionSource
 from engine.control.listen import ServeOptions
-from engine.control.protocol.session_methods import SessionGetResult
+from engine.control.protocol.method_table import METHODS
+from engine.control.protocol.session_methods import SessionGetResult, SessionParams
+from engine.control.protocol.wire_converter import write_value
 from engine.control.service.server_discovery import server_folder
 from engine.errors import SessionElsewhere
 from engine.events import CallStarted, PermissionAsked
 from engine.journal.state import Busy, Idle
 from engine.testing import ScriptedProvider
 from engine.testing.script import Pause, text
+from scripts.control_examples import EXAMPLES
 from tests.support.cancel_at import CancelAt
 from tests.support.client_world import items_until
 from tests.support.killed_server import killed_server
 from tests.support.raw_http import raw_stream, request
 from tests.support.served_engine import served
+
+# Of what changes a session, all but these: a fork is another session, a session that is closed here stays as it is, and a
+# cancel looks for its turn first.
+CHANGES = [
+    name
+    for name, method in METHODS.items()
+    if method.role in {"full", "answer"}
+    and issubclass(method.params, SessionParams)
+    and name not in {"session.fork", "session.close", "cancel"}
+]
 
 
 @pytest.fixture
@@ -68,6 +81,11 @@ async def test_refusal_names_the_server_to_ask(
         error = (await client.call("prompt", session_id=session_id, text="Hi", key="k"))["error"]
         assert (error["data"]["kind"], error["data"]["pid"]) == ("elsewhere", os.getpid())
         assert error["data"].get("url") == (holder.at.url if is_published else None)
+        for method in CHANGES:
+            example = json.loads(write_value(EXAMPLES[method][0]))
+            params = example | {"session_id": session_id, **({"confirm": session_id} if "confirm" in example else {})}
+            refusal = (await client.call(method, **params))["error"]["data"]
+            assert (refusal["kind"], refusal.get("url")) == ("elsewhere", error["data"].get("url")), method
         async with connect(other.at.url, token=other.at.token) as link:
             with pytest.raises(SessionElsewhere) as refused:
                 await link.session(session_id).prompt("Hi")

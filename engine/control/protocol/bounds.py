@@ -25,7 +25,7 @@ class Bounds:
         is_text = isinstance(value, str)
         if not self.least <= (len(value) if isinstance(value, str) else value) <= self.most:
             unit = " characters" if is_text else ""
-            raise ValueError(f"expected {self.least:g} to {self.most:g}{unit}")
+            raise ValueError(f"expected {self.least:,} to {self.most:,}{unit}")
         if isinstance(value, str) and self.pattern and not re.fullmatch(self.pattern, value):
             raise ValueError(f"expected a text that matches {self.pattern}")
 

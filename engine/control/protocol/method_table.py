@@ -229,7 +229,7 @@ METHODS: Final[Mapping[str, Method]] = {
             tu.SkipWaitResult,
             "Send a failed request again now.",
             "full",
-            ("not_found", "conflict"),
+            (*_CHANGE_ERRORS, "conflict"),
         ),
         # -- questions
         Method(

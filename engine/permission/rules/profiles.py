@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final, Literal, cast, get_args
 
-from engine.config.config import suggest_names
+from engine.config.config import nearest_name, suggest_names
 from engine.core.errors import ConfigError
 from engine.core.events import Verdict
 from engine.core.permission_types import Rule
@@ -87,7 +87,11 @@ _OWN: Final = ("question", "todo", "bash_output", "bash_stop", "skill", "task_ou
 def defaults(profile: str = DEFAULT) -> Layer:
     """Return the lowest layer: the rules of a profile. Raises `ConfigError` if there is none of that name."""
     if profile not in PROFILES:
-        raise ConfigError(f"there is no profile {profile!r}: {suggest_names(profile, PROFILES)}")
+        raise ConfigError(
+            f"there is no profile {profile!r}: {suggest_names(profile, PROFILES)}",
+            field="profile",
+            nearest=nearest_name(profile, PROFILES),
+        )
     rules = [
         Rule(action=action, permission=permission, pattern=pattern, origin=f"profile {profile}")
         for action, permission, pattern in _OF_PROFILE[profile]
