@@ -240,7 +240,7 @@ export class Composer {
     this.sendButton.disabled = !hasText || !mayChange;
     setText(this.sendButton.lastChild, mode === "steer" ? "Send now" : mode === "queue" ? "Queue" : "Send");
     const parked = isInterrupted ? "The turn was interrupted: resume it, or write what to do next" : "The turn is parked: resume it first";
-    const open = isRunning ? "Write to the model while it works" : "What should be done?";
+    const open = isRunning && !isEnding ? "Write to the model while it works" : "What should be done?";
     const elsewhere = "Another engine has this session open: write to it there";
     const placeholder = this.context.isElsewhere() ? elsewhere : isParked ? parked : open;
     if (this.field.placeholder !== placeholder) this.field.placeholder = placeholder;

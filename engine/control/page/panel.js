@@ -210,6 +210,7 @@ function usageNode(usage, spent) {
     ["Written to the cache", usage.cache_write],
     ["Written by the model", usage.output],
   ].filter(([, number]) => number);
+  if (!facts.length && !cost(spent)) return null;
   return h(
     "section",
     { class: "spent" },

@@ -146,6 +146,7 @@ export class SessionView {
     if (this.app.role === "read") return "This key may only read";
     if (this.isElsewhere()) return "Another engine has this session open";
     if (this.retryAt()) return "Enter retries now";
+    if (this.live().isEnding) return "Enter queues for the next turn";
     return this.live().isRunning ? "Enter sends to this turn, Ctrl+Enter queues" : "Enter sends, Shift+Enter for a new line";
   }
 

@@ -10,7 +10,7 @@ const TILES = {
   permission: [8, "M-2 10l12 -12M-2 2l4 -4M6 10l4 -4", 1.8],
   question: [8, "M-2 10l12 -12M-2 2l4 -4M6 10l4 -4", 1.8],
   compaction: [8, "M4 0l4 4l-4 4l-4 -4z"],
-  completed: [12, "M1.5 10.5h3"],
+  completed: [10, "M2.5 1v3M7.5 6v3"],
   failed: [6, "M-1 7l8 -8M-1 1l2 -2M5 7l2 -2", 1.4],
   error: [6, "M0 0l6 6M6 0l-6 6", 1.3],
   denied: [6, "M0 3h6", 2.4],

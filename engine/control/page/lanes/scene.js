@@ -153,12 +153,13 @@ function head(view) {
 
 function labels(view) {
   const digits = APART / view.zoom < 0.1 ? 2 : APART / view.zoom < 1 ? 1 : 0;
+  const hidden = flagBoxes(view);
   let free = -Infinity;
   const ticks = [];
   for (const time of ticksOf(view)) {
     const x = xOf(view, time) + 3;
     // On both sides of a break they may be close together.
-    if (x < free) continue;
+    if (x < free || hidden.some(({ left, width }) => x > left - LABEL && x < left + width)) continue;
     free = x + LABEL;
     const text = clock(time - view.scale.begin, digits);
     ticks.push({ tag: "text", key: `tick ${time}`, attrs: { class: "lanes-tick", x: round(x), y: AXIS - 8 }, text });
@@ -172,25 +173,28 @@ function labels(view) {
   return [...ticks, ...folded];
 }
 
-/** What ended a turn, at its line. */
-function flags(view) {
+/** Where the words stand that say what ended a turn. */
+function flagBoxes(view) {
   return endingLines(view)
     .filter(({ row }) => row.depth === 0)
     .map(({ row }) => {
-      const x = xOf(view, row.ending.at);
       const text = visible(causeOf(row.ending));
       const width = text.length * 6.8 + 14;
-      const left = Math.min(x, view.width - width - 4);
-      return {
-        tag: "g",
-        key: `flag ${row.id}`,
-        children: [
-          line("pole", "ending", x, 4, HEAD),
-          { tag: "rect", key: "flag", attrs: { class: "lanes-flag", x: round(left - 1), y: 4, width: round(width), height: 17, rx: 3 } },
-          { tag: "text", key: "cause", attrs: { class: "lanes-cause", x: round(left + 6), y: 16 }, text },
-        ],
-      };
+      return { row, text, width, left: Math.min(xOf(view, row.ending.at), view.width - width - 4) };
     });
+}
+
+/** What ended a turn, at its line. */
+function flags(view) {
+  return flagBoxes(view).map(({ row, text, width, left }) => ({
+    tag: "g",
+    key: `flag ${row.id}`,
+    children: [
+      line("pole", "ending", xOf(view, row.ending.at), 4, HEAD),
+      { tag: "rect", key: "flag", attrs: { class: "lanes-flag", x: round(left - 1), y: 4, width: round(width), height: 17, rx: 3 } },
+      { tag: "text", key: "cause", attrs: { class: "lanes-cause", x: round(left + 6), y: 16 }, text },
+    ],
+  }));
 }
 
 function level(view) {

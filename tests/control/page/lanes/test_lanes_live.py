@@ -22,6 +22,13 @@ pytestmark = [pytest.mark.os, pytest.mark.slow]
 CELLS = "[...document.querySelectorAll('[role=gridcell]')].map((each) => each.getAttribute('aria-label'))"
 
 
+COVERED = """(() => {
+  const flag = document.querySelector('.lanes-flag').getBoundingClientRect();
+  return [...document.querySelectorAll('.lanes-tick')].map((each) => each.getBoundingClientRect())
+    .filter(({ left, right, top, bottom }) => left < flag.right && right > flag.left && top < flag.bottom && bottom > flag.top).length;
+})()"""
+
+
 @attrs.frozen(kw_only=True)
 class Hold:
     """Hold `what`."""
@@ -95,6 +102,9 @@ async def test_cancel_and_its_grace_are_drawn_live(tmp_path: Path, browser_addre
         await page.wait("document.querySelector('.lanes-grace')?.getBoundingClientRect().width > 20")
         assert await page.js("document.querySelectorAll('.lanes-picture .lanes-is-running').length") == 2
         assert "cancelled by browser" in await page.js("document.querySelector('.lanes-cause').textContent")
+        # No time stands half behind these words; and what is written now is for the next turn.
+        assert await page.js(COVERED) == 0
+        await page.wait("document.querySelector('.composer-hint').textContent === 'Enter queues for the next turn'")
         # Who comes in the middle of it sees it as well.
         await page.send("Page.reload")
         await page.wait("document.querySelector('.tab')")
