@@ -28,7 +28,7 @@ from engine.cli.task.standard_input import StandardInput, StdinPolicy, read_stdi
 from engine.cli.task.task_input import build_input
 from engine.cli.terminal.colours import ColourChoice
 from engine.cli.terminal.debug_log import debug_log
-from engine.cli.terminal.exit_codes import OutputClosed, check_output, run_command
+from engine.cli.terminal.exit_codes import INTERNAL, OutputClosed, check_output, crash_lines, run_command
 from engine.cli.terminal.keyboard import has_terminal
 from engine.cli.terminal.standard_streams import hide_notes, print_text
 from engine.cli.turn.record_types import OutputMode
@@ -46,7 +46,7 @@ _HINTS: Final[Mapping[type[EngineError], str]] = {StoreError: _WITHOUT_STORE, Jo
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
-    around = Surroundings(env=os.environ)
+    around, is_json = Surroundings(env=os.environ), _wants_json(arguments)
 
     def run() -> int:
         nonlocal around
@@ -67,17 +67,19 @@ def main(arguments: list[str]) -> int:
 
         return lines_of_error(error, around)
 
-    def print_record(error: EngineError, code: int, lines: Sequence[str]) -> None:
-        if not isinstance(error, OutputClosed):
+    def print_record(error: Exception, code: int, lines: Sequence[str]) -> None:
+        if is_json and not isinstance(error, OutputClosed):
             from engine.cli.problems.raised import problem_of_error
             from engine.cli.turn.run_record import failure_record, record_text
 
-            print_text(record_text(failure_record(lines, code, problem_of_error(error, around))))
+            known = problem_of_error(error, around) if isinstance(error, EngineError) else None
+            print_text(record_text(failure_record(lines, code, known)))
 
     try:
-        if _wants_json(arguments):
-            return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
-        return run_command("run", run, hints=_HINTS, explain=explain)
+        return run_command("run", run, hints=_HINTS, explain=explain, on_error=print_record)
+    except Exception as error:  # a fault of the engine, which `engine.cli.main` reports
+        print_record(error, INTERNAL, crash_lines(error))
+        raise
     finally:
         hide_notes(is_hidden=False)
 

@@ -10,7 +10,7 @@ import trio
 
 from engine.config.config import Config
 from engine.config.host_values import WireName
-from engine.core.errors import ConnectionBroken, ProviderError
+from engine.core.errors import ConnectionBroken, ErrorInfo, ProviderError
 from engine.providers.auth.auth import Auth, NoAuth, UnsignedRequest, split_password
 from engine.providers.auth.key_variables import auth_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of
@@ -104,4 +104,5 @@ async def call_list(
     except ProviderError as error:
         error.info = attrs.evolve(error.info, host=host.name)
         raise
-    raise ConnectionBroken(f"no response from {endpoint.host} in {seconds:g} s", retryable=True)
+    info = ErrorInfo(code=ConnectionBroken.code, host=host.name)
+    raise ConnectionBroken(f"no response from {endpoint.host} in {seconds:g} s", retryable=True, info=info)

@@ -113,6 +113,12 @@ def test_fault_of_a_command_is_no_failed_task(engine: Start) -> None:
     assert command.wait() == 70
     assert "RuntimeError: a planted fault in the command" in command.output
     assert re.search(r"\nengine run: Internal error E-[0-9a-f]{8}\nNext: engine doctor --bundle\n$", command.output)
+    command = engine("run", "hello", "--json", program=(sys.executable, "-m", "tests.cli.planted", "crash"))
+    assert command.wait() == 70
+    record = json.loads(next(line for line in command.output.splitlines() if line.startswith("{")))
+    assert RESULT.problem(record) is None
+    error = record["error"]
+    assert (record["exit_code"], error["code"], error["next"]) == (70, "internal", "engine doctor --bundle")
 
 
 def test_output_that_can_not_be_written(quick: Quick) -> None:

@@ -150,13 +150,18 @@ def report_crash(name: str, error: Exception) -> int:
     # Imported here: no command should need it.
     import traceback
 
-    from engine.core.exception_groups import error_number
-
     # The lines of our own code are what a report needs; a message may hold what a file or a model says.
     trace = "".join(traceback.format_exception(error))
     print_error("\n".join(one_line(line, _MAX_LINE_CHARS) for line in trace.splitlines()))
-    print_error(f"engine {name}: Internal error {error_number(error)}\nNext: engine doctor --bundle")
+    print_error(f"engine {name}: " + "\n".join(crash_lines(error)))
     return INTERNAL
+
+
+def crash_lines(error: Exception) -> Sequence[str]:
+    """Return what a user reads about a fault of the engine."""
+    from engine.core.exception_groups import error_number
+
+    return (f"Internal error {error_number(error)}", f"{ADVICE}engine doctor --bundle")
 
 
 def _error_code(error: EngineError) -> int | None:

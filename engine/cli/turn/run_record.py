@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal, cast
 import attrs
 
 from engine.cli.problems.surroundings import Surroundings
-from engine.cli.terminal.exit_codes import ADVICE
+from engine.cli.terminal.exit_codes import ADVICE, INTERNAL
 from engine.cli.turn.record_types import (
     AttachmentRecord,
     CallCounts,
@@ -181,13 +181,16 @@ def failure_record(lines: Sequence[str], exit_code: int, known: tuple[str, Probl
     Args:
         lines: what the user reads.
         exit_code: the exit code.
-        known: its code and the words for it; None: it is wrong usage.
+        known: its code and the words for it; None: it is wrong usage, or a fault of the engine.
     """
     first = next((number for number, line in enumerate(lines) if line.startswith(ADVICE)), len(lines))
     advice = tuple(line.removeprefix(ADVICE) for line in lines[first : first + 1])
     from engine.cli.problems.problem import ProblemText
 
-    code, problem = known or ("usage", ProblemText("\n".join(lines[:first]), advice))
+    code, problem = known or (
+        "internal" if exit_code == INTERNAL else "usage",
+        ProblemText("\n".join(lines[:first]), advice),
+    )
     return RunResult(exit_code=exit_code, detail=problem.what, error=_problem(code, problem, None))
 
 
