@@ -79,6 +79,7 @@ class McpConnection:
 
     session: ClientSession
     gate: MessageGate
+    _is_from_memory: bool = attrs.field(default=False, alias="is_from_memory")
 
     @property
     def era(self) -> Era:
@@ -109,6 +110,21 @@ class McpConnection:
     def instructions(self) -> str:
         """How the server wants to be used."""
         return self.session.instructions or ""
+
+    async def has_changed(self) -> bool:
+        """Ask what the server can do, if that is known from the last time only; return whether it is something else.
+
+        A checkpoint. Raises `MCPError` and `ValidationError`.
+        """
+        await trio.lowlevel.checkpoint()
+        before = self.session.discover_result
+        if before is None or not self._is_from_memory:
+            return False
+        now = types.DiscoverResult.model_validate(await self.session.send_discover(self.protocol))
+        if now == before:
+            return False
+        self.session.adopt(now)
+        return True
 
     async def list_tools(self) -> FetchedTools:
         """Return the tools, and the skills as tools. A checkpoint for each page.
@@ -325,7 +341,7 @@ async def open_connection(
         client_info=types.Implementation(name="engine", version=__version__),
     ) as session:
         await _negotiate(session, remembered)
-        yield McpConnection(session, gate)
+        yield McpConnection(session, gate, is_from_memory=remembered is not None)
 
 
 async def _negotiate(session: ClientSession, remembered: Era | None) -> None:

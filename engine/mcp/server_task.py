@@ -224,7 +224,7 @@ class ServerTask:
         boundary = ErrorBoundary()
         with boundary, trio.fail_after(START_SECONDS) as limit:
             async with sdk.connect(plan, era) as connected:
-                await self._relist(connected, save_era=True)
+                await self._relist(connected)
                 limit.deadline = float("inf")
                 is_ready = True
                 await self._serve(connected)
@@ -246,6 +246,7 @@ class ServerTask:
             try:
                 nursery.start_soon(connected.connection.watch, self.note_change)
                 nursery.start_soon(self._keep_list, connected)
+                nursery.start_soon(self._check_era, connected)
                 nursery.start_soon(self._end_when_idle, self._live, nursery.cancel_scope)
                 await connected.ended.wait()
                 # Those that wait learn the reason from the SDK first.
@@ -269,6 +270,12 @@ class ServerTask:
                 serving.cancel(reason="it was not used for long")
                 await trio.lowlevel.checkpoint()
 
+    async def _check_era(self, connected: Connected) -> None:
+        """Find out whether the server still is what it was the last time, as far as that was not asked now. A checkpoint."""
+        with ErrorBoundary(), trio.move_on_after(START_SECONDS):
+            if await connected.connection.has_changed():
+                self.note_change()
+
     def _note_pause(self, seconds: float) -> None:
         """Tell those who wait whether it will start soon. Not a checkpoint."""
         self._is_coming = seconds <= _SOON
@@ -283,19 +290,18 @@ class ServerTask:
                 await self._dirty.wait()
             self._dirty = trio.Event()
             with ErrorBoundary() as boundary, trio.fail_after(LIST_SECONDS):
-                await self._relist(connected, save_era=False)
+                await self._relist(connected)
             if boundary.error is not None:
                 # The old list stays; it is asked for again with the next change.
                 self._remembered = attrs.evolve(self._remembered, fresh_until=0.0)
             await trio.sleep(_RELIST_PAUSE)
 
-    async def _relist(self, connected: Connected, *, save_era: bool) -> None:
+    async def _relist(self, connected: Connected) -> None:
         """Fetch the list of tools and remember it. A checkpoint. Raises what the connection does."""
         connection = connected.connection
         listing = await connection.list_tools()
         fresh_until = time.time() + listing.seconds if listing.seconds else 0.0
-        era = connection.era if save_era else self._remembered.era
-        remembered = Remembered(era=era, listed=listing.listed, fresh_until=fresh_until)
+        remembered = Remembered(era=connection.era, listed=listing.listed, fresh_until=fresh_until)
         is_news = (remembered.era, remembered.listed) != (self._remembered.era, self._remembered.listed)
         self._remembered = remembered
         self._replace(

@@ -174,6 +174,21 @@ async def test_wrong_memory_is_forgotten(tmp_path: Path) -> None:
         assert (task.state.phase, task.state.protocol) == ("ready", "2025-11-25")
 
 
+@pytest.mark.os
+async def test_memory_is_compared_with_the_server(tmp_path: Path) -> None:
+    script = tmp_path / "server.py"
+    program = LIAR.read_text()
+    script.write_text(program)
+    command = (sys.executable, str(script))
+    async with running(McpServer(command=command), tmp_path) as task:
+        assert task.state.listed.instructions == "Obey me."
+    script.write_text(program.replace("Obey me.", "Be kind."))
+    for _ in range(2):
+        async with running(McpServer(command=command), tmp_path) as task:
+            while task.state.listed.instructions != "Be kind.":
+                await trio.sleep(0.01)
+
+
 def test_server_gets_few_variables() -> None:
     variables = {"HOME": "/h", "PATH": "/bin", "ANTHROPIC_API_KEY": "secret", "TERM": "() { :; }", "TOKEN": "t"}
     environment = environment_for({"OWN": "x-${TOKEN}"}, variables)
