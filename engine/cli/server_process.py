@@ -20,7 +20,7 @@ from engine.cli.stdio_server import serve_stdio
 from engine.cli.terminal.exit_codes import DONE
 from engine.cli.terminal.own_streams import take_standard_streams
 from engine.cli.terminal.signals import leave_at_once, termination_signals
-from engine.cli.terminal.standard_streams import print_error, print_text
+from engine.cli.terminal.standard_streams import is_journal, print_error, print_text
 from engine.control.listen import ServedAt, ServeOptions, serve
 from engine.control.service.full_collections import collect_between_turns
 from engine.control.service.server_discovery import ServerRunning
@@ -227,7 +227,7 @@ def _where(served: ServedAt, options: ServeOptions) -> str:
     assert options.folder is not None
     token = Path(options.folder) / "token"
     url = (options.public_url or served.url).rstrip("/")
-    link = served.link()
+    link = None if is_journal() else served.link()
     lines = [
         f"engine serves at {url} and at {served.socket}",
         *([] if link is None else [_link_line(f"{url}{link.removeprefix(served.url)}")]),

@@ -186,23 +186,35 @@ os.execv(sys.executable, [sys.executable, "-m", "engine", *sys.argv[2:]])
 
 @contextlib.contextmanager
 def activated(sockets: list[socket.socket], *arguments: str, **env: str) -> Generator[subprocess.Popen[str]]:
-    """Start the command with these listening sockets."""
+    """Start the command with these listening sockets, and the journal as its output."""
     # Out of the way of the numbers that they get.
     high = [os.dup2(each.fileno(), 200 + number) for number, each in enumerate(sockets)]
+    reading, writing = os.pipe()
+    status = os.fstat(writing)
     try:
         with subprocess.Popen(
             [sys.executable, "-c", f"import json{LAUNCHER}", json.dumps(high), *arguments],
-            env={**os.environ, "LISTEN_FDS": str(len(sockets)), **env},
+            env={
+                **os.environ,
+                "LISTEN_FDS": str(len(sockets)),
+                "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}",
+                **env,
+            },
             pass_fds=high,
-            stdout=subprocess.PIPE,
+            stdout=writing,
             text=True,
         ) as process:
+            os.close(writing)
             try:
                 yield process
             finally:
                 process.kill()
+        # A link would let in whoever reads the journal.
+        output = os.read(reading, 1 << 16).decode()
+        assert "engine serves at http" in output
+        assert "#k=" not in output
     finally:
-        for each in high:
+        for each in (*high, reading):
             os.close(each)
 
 

@@ -90,6 +90,15 @@ def print_note(text: str) -> None:
         print_error(text)
 
 
+def is_journal() -> bool:
+    """Return whether standard output goes to the journal of systemd: administrators read it, so it is no place for secrets."""
+    try:
+        status = os.fstat(1)
+    except OSError:
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
+
+
 def print_error(text: str) -> None:
     """Write a line to standard error, if there is one."""
     if sys.stderr is None:  # closed by the parent process

@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 from urllib.parse import unquote
@@ -151,8 +152,14 @@ class OpencodeApi:
         row = METHODS[method]
         if not may(call.login.role, row.role or "read"):
             raise Refusal("forbidden", f"this needs a token with the role {row.role}")
-        values = read_params(params, row.params)
-        result = await self._server.run_method(method, values, Caller(call.login.name, call.login))
+        count = partial(self._server.metrics.add, "engine_control_requests_total", method)
+        try:
+            values = read_params(params, row.params)
+            result = await self._server.run_method(method, values, Caller(call.login.name, call.login))
+        except (EngineError, BadParams) as error:
+            count(str(error_of(error).code))
+            raise
+        count("ok")
         assert isinstance(result, kind)
         return result
 

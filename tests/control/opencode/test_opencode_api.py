@@ -280,6 +280,11 @@ async def test_aborted_readers_leave_nothing(tmp_path: Path) -> None:
                 reset_on_close(stream)
         await until_no_streams(server)
         await result(server, "POST", f"/session/{session_id}/abort", {})
+        # They are counted as requests of the protocol, and so is what fails.
+        assert (await ask(server, "GET", "/session/none")).status == 404
+        shown_metrics = (await ask(server, "GET", "/metrics")).body.decode()
+        for labels in ('method="cancel",code="ok"', 'method="session.get",code="-32004"'):
+            assert f"engine_control_requests_total{{{labels}}} 1\n" in shown_metrics
 
 
 async def test_disposal_ends_the_turns_of_a_directory(tmp_path: Path) -> None:
