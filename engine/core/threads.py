@@ -62,7 +62,7 @@ async def to_thread_within(seconds: float, function: Callable[[Unpack[Ts]], T], 
 
         # In real time, not `move_on_after`: the clock of tests does not wait for threads, and would jump to the deadline
         # at once.
-        with _alarm.set(seconds, give_up):
+        with alarm.set(seconds, give_up):
             return await to_thread(function, *args)
     raise trio.TooSlowError
 
@@ -71,12 +71,15 @@ class Alarm:
     """Calls functions after a time, in one thread for all: a timer of each one's own would be a new thread each time.
 
     The thread lives while something is set, and *lingers* seconds longer.
+
+    Attributes:
+        due: what is set, with the time of each.
     """
 
     def __init__(self, *, lingers: float = 0.25) -> None:
         self._lingers = lingers
         self._changed = threading.Condition()
-        self._due: dict[object, tuple[float, Callable[[], None]]] = {}
+        self.due: dict[object, tuple[float, Callable[[], None]]] = {}
         self._looks_at = 0.0
         self._pid = 0
 
@@ -85,7 +88,7 @@ class Alarm:
         """Call *call* in the thread if the block takes longer than that."""
         key, at = object(), time.monotonic() + seconds
         with self._changed:
-            self._due[key] = at, call
+            self.due[key] = at, call
             if self._pid != os.getpid():  # a fork copies this, but not the thread
                 threading.Thread(target=self._run, name="engine alarm", daemon=True).start()
                 self._pid = os.getpid()
@@ -95,7 +98,7 @@ class Alarm:
             yield
         finally:
             with self._changed:
-                self._due.pop(key, None)
+                self.due.pop(key, None)
 
     def _run(self) -> None:
         while (calls := self._wait()) is not None:
@@ -106,18 +109,18 @@ class Alarm:
         """Return what is due as soon as something is; None if nothing has been set for a while."""
         was_idle = False
         with self._changed:
-            while self._due or not was_idle:
-                was_idle, now = not self._due, time.monotonic()
-                if late := [key for key, (at, _) in self._due.items() if at <= now]:
-                    return [self._due.pop(key)[1] for key in late]
+            while self.due or not was_idle:
+                was_idle, now = not self.due, time.monotonic()
+                if late := [key for key, (at, _) in self.due.items() if at <= now]:
+                    return [self.due.pop(key)[1] for key in late]
                 # Not simply the nearest limit: most blocks end long before theirs, and the thread would live until then.
-                self._looks_at = min([now + self._lingers, *(at for at, _ in self._due.values())])
+                self._looks_at = min([now + self._lingers, *(at for at, _ in self.due.values())])
                 self._changed.wait(self._looks_at - now)
             self._pid = 0
             return None
 
 
-_alarm: Final = Alarm()
+alarm: Final = Alarm()
 
 
 def current_token() -> trio.lowlevel.TrioToken | None:

@@ -16,8 +16,10 @@ import attrs
 
 from engine.testing.cancellation.trio_internals import busy_threads
 
-# So long may a thread that was left behind take to end, in real seconds.
-THREAD_GRACE = 1.0
+# A thread that was left behind may take about a second to end. Looks are counted, not seconds: where many programs run, or the
+# machine has stood still, a second may have passed in which the thread had no turn.
+LOOKS = 500
+SECONDS_BETWEEN_LOOKS = 0.002
 # Standard input, output and error are never left: pytest's `capfd`, for one, puts others in their place.
 _STANDARD = frozenset({"0", "1", "2"})
 _DESCRIPTORS = Path("/proc/self/fd") if sys.platform == "linux" else Path("/dev/fd")
@@ -134,13 +136,14 @@ def _files(folder: Path | None) -> frozenset[str]:
 
 
 def _threads_left(before: Snapshot) -> list[str]:
-    until = time.monotonic() + THREAD_GRACE
-    while left := _new_threads(before):
-        if time.monotonic() > until:
-            frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # there is no other way
-            return [f"the thread {thread.name} still runs{_line(frames.get(thread.ident or 0))}" for thread in left]
-        time.sleep(0.002)
-    return []
+    left = _new_threads(before)
+    for _ in range(LOOKS):
+        if not left:
+            return []
+        time.sleep(SECONDS_BETWEEN_LOOKS)
+        left = _new_threads(before)
+    frames = sys._current_frames()  # pyright: ignore[reportPrivateUsage]  # there is no other way
+    return [f"the thread {thread.name} still runs{_line(frames.get(thread.ident or 0))}" for thread in left]
 
 
 def _new_threads(before: Snapshot) -> list[threading.Thread]:

@@ -1,6 +1,7 @@
 """This project's own store and process helper, with real files and real processes, cancelled at each of their points."""
 
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -8,9 +9,11 @@ from pathlib import Path
 import pytest
 import trio
 
+from engine.core.threads import alarm, to_thread_within
 from engine.process.run_tree import run_tree
 from engine.store.sqlite.store import open_sqlite_store
 from engine.testing import NotRepeatable, PromiseBroken, cancel_everywhere
+from engine.testing.cancellation.injections import FUNCTION_WAYS
 from tests.conftest import CountRuns
 
 pytestmark = pytest.mark.os
@@ -34,6 +37,23 @@ def test_store_cancelled_everywhere(tmp_path: Path, count_runs: CountRuns, is_fu
 
     # Which of the store's threads ends first is not decided by a seed.
     count_runs(cancel_everywhere(case, by=("scope", "interrupt"), every=1 if is_full else 3, repeatable=False).runs)
+
+
+async def takes_too_long() -> None:
+    release = threading.Event()
+    try:
+        with pytest.raises(trio.TooSlowError):
+            await to_thread_within(0.001, release.wait, 100)
+        assert await to_thread_within(100, lambda: 3) == 3
+    finally:
+        release.set()
+
+
+def test_limit_of_a_thread_cancelled_everywhere(count_runs: CountRuns) -> None:
+    # The alarm's thread would stay a while after each run: it is there before them.
+    with alarm.set(1000, lambda: None):
+        count_runs(cancel_everywhere(takes_too_long, by=FUNCTION_WAYS, repeatable=False).runs)
+        assert len(alarm.due) == 1
 
 
 async def run_program() -> None:
