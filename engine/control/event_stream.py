@@ -117,7 +117,7 @@ def stream_answer(
     """Return the answer that sends *stream*, until its client goes, or the server or its token ends. Not a checkpoint.
 
     *token* is that of *login* when the client was let in. Sending the head takes as long as the client lets it, and the token
-    may be revoked meanwhile.
+    may be revoked in that time.
     """
 
     async def write(send: SendPiece) -> None:

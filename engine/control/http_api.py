@@ -181,7 +181,7 @@ class HttpApi:
         seconds = seconds_to_wait(head)
         end = trio.current_time() + (seconds or 0)
         while seconds is not None:
-            login = self.login(head)  # the token may have been revoked meanwhile
+            login = self.login(head)  # the token may have been revoked since
             left = max(end - trio.current_time(), 0)
             params: Mapping[str, Json] = {
                 "session_id": route.params["session_id"],
@@ -317,7 +317,7 @@ class HttpApi:
         token = None if login is None else credentials.token_named(login.name)
 
         async def run(websocket: WebSocket) -> None:
-            # To accept it takes as long as the client lets it, and the token may be revoked meanwhile.
+            # Accepting it takes as long as the client lets it, and the token may be revoked in that time.
             if login is not None and credentials.token_named(login.name) != token:
                 await websocket.close(BAD_TOKEN, "the token was revoked")
             elif refused is not None:

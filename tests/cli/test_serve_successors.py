@@ -209,7 +209,7 @@ def activated(sockets: list[socket.socket], *arguments: str, **env: str) -> Gene
                 yield process
             finally:
                 process.kill()
-        # A link would let in whoever reads the journal.
+        # A link would let in those who read the journal.
         output = os.read(reading, 1 << 16).decode()
         assert "engine serves at http" in output
         assert "#k=" not in output

@@ -196,7 +196,7 @@ async def test_connections_have_a_limit(tmp_path: Path) -> None:
                     await other.hello()
         while (await http.get("/healthz")).status_code == 503:
             await trio.sleep(0.01)
-        # One that anybody may open keeps nobody from the Unix socket.
+        # One that any user may open does not keep the owner from the Unix socket.
         assert (await http.get("/healthz")).status_code == 200
         async with server.unix() as client:
             await client.hello()

@@ -95,8 +95,8 @@ def server_folder(place: str) -> Path:
 def _is_ours_alone(folder: Path) -> bool:
     """Return whether others can neither make nor rename anything in a folder. It blocks.
 
-    The variable may be inherited from another user's session, or name a folder that all share: there, somebody else could put
-    a folder in the place of ours.
+    The variable may be inherited from another user's session, or name a folder that all share: there, another user could
+    put a folder in the place of ours.
     """
     try:
         status = folder.stat()
