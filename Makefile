@@ -4,8 +4,8 @@
 VENV ?= .venv
 BIN := $(VENV)/bin
 PYTHON ?=
-# Processes of the test run; more than two cores gain little, since the long tests are few.
-JOBS ?= 2
+# Processes of the test run: one more than the cores of a small machine, since many tests wait for processes and browsers.
+JOBS ?= 3
 # What to test, and further options of pytest: make test ARGS="tests/nursery -k stream_parser"
 ARGS ?=
 # Seconds for each soak test, and the seed to start from (any number; printed when a test fails).
@@ -49,7 +49,8 @@ full: check ## what a release needs: the checks, and every test with nothing sam
 
 check: static guards ## lint, types, words, documentation, wheel, import layers, examples
 
-static: lint types javascript words shape docs wheel fragments # what needs no test run
+# The longest first, for two at a time.
+static: types lint docs wheel words javascript shape fragments # what needs no test run
 
 soak: dev ## the property tests for SOAK seconds each, from SEED
 	@$(PYTEST) tests/properties tests/permission tests/os/test_kill.py tests/store -m soak -n $(JOBS) --dist worksteal --soak-seconds $(SOAK) --soak-seed $(SEED) \

@@ -1,6 +1,5 @@
-"""A program whose foreign code blocks until Ctrl-C comes: `python -m tests.os.blocking BORDER`."""
+"""A program whose foreign code blocks until Ctrl-C comes."""
 
-import sys
 import time
 import traceback
 from typing import Any
@@ -42,7 +41,3 @@ def main(name: str) -> None:
     states = [fold(events) for events in store._events.values()]
     print("turns open:", sum(state.turn is not None for state in states))
     print("broken:", sum(bool(check_transcript(state.transcript)) for state in states))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
