@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast, get_args
+from typing import TYPE_CHECKING, Final, cast, get_args
 
 import attrs
 import trio
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from engine.core.protocols import Model
     from engine.nursery.running_turn import TurnRun
     from engine.session.live_session import LiveSession
+
+
+# A call asks for its result a moment after its start is seen: a quick client may bring the result before that.
+_ASKING: Final = 1.0
+_LOOK: Final = 0.01
 
 
 async def reply(session: LiveSession, request_id: str, answer: Answer, by: str) -> None:
@@ -107,7 +112,7 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
         )
     own_id = CallId(cast("str", call_id))
     result = ToolOutput(text=cast("str", text), failed=failed, metadata=cast("str", metadata))
-    found = None if session.active is None else _find_outside(session.active, own_id)
+    found = await _expect_outside(session, own_id)
     if found is None:
         _check_call_not_parked(session, own_id)
     if found is None or not found[1].settle(result):
@@ -122,6 +127,24 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
     if not await found[0].flush():
         raise StoreError(f"the result of call {call_id!r} is in the record, but the store has not kept it")
     await trio.lowlevel.checkpoint()
+
+
+async def _expect_outside(session: LiveSession, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
+    """Return where the result of a call belongs. A checkpoint if the call has not asked for it yet: see `_ASKING`."""
+    found = None
+    with trio.move_on_after(_ASKING):  # noqa: ASYNC912  # none where it has
+        while (run := session.active) is not None:  # for a second at most
+            found = _find_outside(run, call_id)
+            if found is not None or not _is_open(run, call_id):
+                break
+            await trio.sleep(_LOOK)
+    return found
+
+
+def _is_open(run: TurnRun, call_id: CallId) -> bool:
+    """Return whether a call of the turn, or of its sub-agents, has no result yet."""
+    entry = None if run.step is None else run.step.ledger.find(call_id)
+    return (entry is not None and not entry.is_settled) or any(_is_open(child, call_id) for child in run.children)
 
 
 def _find_outside(run: TurnRun, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
