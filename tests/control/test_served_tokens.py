@@ -236,6 +236,9 @@ async def test_wait_ends_with_its_token(tmp_path: Path, clock: MockClock) -> Non
         while (await owner.result("session.get", session_id=session_id))["head"]["turn"] is None:
             await trio.sleep(0.01)
         await trio.to_thread.run_sync(revoke_token, tmp_path / "run", "phone")
+        status = request("/v1/status", server.port, token=token)
+        while (await exchange(server.port, status)).status == 200:
+            await trio.sleep(0.05)
 
         async def read() -> None:
             answers.append((await read_answer(stream)).status)

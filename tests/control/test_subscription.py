@@ -121,6 +121,7 @@ async def test_stopped_client_is_left_behind(tmp_path: Path, clock: MockClock) -
             async with httpx.AsyncClient(base_url=server.at.url, headers=server.bearer) as http:
                 clock.jump(31)
                 while "\nengine_control_stalls_total 1\n" not in (await http.get("/metrics")).text:
+                    await client.result("ping")  # this one is alive
                     await trio.sleep(0.02)
             os.kill(process.pid, signal.SIGCONT)
             while await process.stdout.receive_some():
