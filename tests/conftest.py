@@ -165,8 +165,6 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if nextitem is None or nextitem.path != item.path:
         gc.collect()
         gc.freeze()
-    elif not gc.get_freeze_count():
-        gc.freeze()
     return handled
 
 
