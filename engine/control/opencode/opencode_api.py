@@ -308,16 +308,15 @@ class OpencodeApi:
                 if busy.kind != "busy":
                     raise
                 turn_id = busy.facts.get("turn_id")
-            if turn_id is None:
-                # Its end is in the record, which is what clients wait for, but it is not gone.
-                await self._until_gone(session_id)
-                continue
             try:
-                await self._run(call, tu.InputResult, "steer", {**params, "turn_id": turn_id})
-                return Response(status=204)
+                if turn_id is not None:
+                    await self._run(call, tu.InputResult, "steer", {**params, "turn_id": turn_id})
+                    return Response(status=204)
             except Refusal as over:
                 if over.kind != "conflict" or over.facts.get("error") != TurnOver.__name__:
                     raise
+            # Its end is in the record, which is what clients wait for, but it is not gone.
+            await self._until_gone(session_id)
         raise SessionBusy("turns begin and end in this session all the time")
 
     async def _use_model(self, call: _Call) -> None:
