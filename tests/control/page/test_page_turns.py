@@ -211,11 +211,11 @@ async def test_session_of_an_engine_that_has_gone_is_free(tmp_path: Path, browse
         await shown.page.wait(f"{place} === 'What should be done?'")
 
 
-# What lasts seconds lasts tenths of them from then on: the page waits for what will not come.
+# What lasts seconds lasts fifths of them from then on: the page waits for what will not come.
 HASTE = """(() => {
   const [later, limit] = [setTimeout, AbortSignal.timeout];
-  globalThis.setTimeout = (task, time, ...rest) => later(task, time / 10, ...rest);
-  AbortSignal.timeout = (time) => limit.call(AbortSignal, time / 10);
+  globalThis.setTimeout = (task, time, ...rest) => later(task, time / 5, ...rest);
+  AbortSignal.timeout = (time) => limit.call(AbortSignal, time / 5);
 })()"""
 SIGNS = [
     "document.dispatchEvent(new Event('visibilitychange'))",
@@ -230,14 +230,15 @@ async def test_page_that_slept_asks_whether_it_is_connected(
     for number, sign in enumerate(SIGNS if is_full else SIGNS[:1]):
         place = tmp_path / str(number)
         place.mkdir()
-        script = [[*text("Before.", id="a"), Pause(1), *text("After.", id="b"), *done()]]
-        async with served_page(place, browser_address, *script) as shown:
+        waits = [*text("Before."), *call("bash", {"command": UNTIL_GO}, id="c1"), *done("calls")]
+        async with served_page(place, browser_address, waits, [*text("After."), *done()]) as shown:
             page = shown.page
             await shown.open_session()
             await shown.prompt("Go on.")
             await page.text("Before.")
             await page.js(HASTE)
             shown.line.fall_silent()
+            (shown.project / "go").touch()
             session = await shown.server.engine.open_session(await page.js("location.hash.slice(4)"))
             while session.state.turn is not None:
                 await trio.sleep(0.05)
