@@ -183,7 +183,6 @@ async def test_addresses_answer_as_their_methods_do(tmp_path: Path) -> None:
         own: dict[str, Any] = {"session_id": session_id}
         addresses: list[tuple[str, str, dict[str, Any]]] = [
             ("/v1/status", "server.status", {}),
-            ("/v1/models", "model.list", {}),
             ("/v1/agents", "agent.list", {}),
             ("/v1/tools", "tool.list", {}),
             ("/v1/clients", "clients", {}),

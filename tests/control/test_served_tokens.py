@@ -349,6 +349,7 @@ async def test_credentials_are_shown_nowhere(
             "/",
         ):
             answer = await http.get(path)
+            assert answer.status_code == 200, path
             seen += [answer.text, str(answer.headers)]
         seen += [json.dumps(await client.result("server.status")), json.dumps(await client.result("clients"))]
     files = [trio.Path("/proc/self/cmdline"), *await trio.Path(tmp_path).glob("sessions.db*")]
