@@ -331,6 +331,7 @@ class RecoveryCard extends Card {
       const select = h("select", { "aria-label": "Model" }, ...usable.map((model) => h("option", { value: model.name }, visible(model.name))));
       const send = () => recover({ how: "switch", model: select.value })();
       replace(this.form, h("div", { class: "question-line" }, select, this.action("Go on with it", send, { kind: "primary" })));
+      this.guard();
       select.focus();
     } catch (error) {
       replace(this.form, problem(error.message));
