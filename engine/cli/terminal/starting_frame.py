@@ -21,10 +21,23 @@ def show_starting_frame(arguments: Collection[str]) -> None:
     streams = (sys.stdin, sys.stdout, sys.stderr)
     if any(stream is None or not stream.isatty() for stream in streams):
         return
-    is_in_lines = os.environ.get("TERM", "dumb") == "dumb" or os.environ.get("ENGINE_ACCESSIBLE", "0") not in {"", "0"}
-    if is_in_lines or not {"--accessible", "--help", "-h"}.isdisjoint(arguments):
+    is_dumb = os.environ.get("TERM", "dumb") == "dumb"
+    if is_dumb or _may_be_in_lines() or not {"--accessible", "--help", "-h"}.isdisjoint(arguments):
         return
     _state["is_shown"] = _write(_FRAME)
+
+
+def _may_be_in_lines() -> bool:
+    """Return whether the chat will be in lines; also if the user's file only has the word, as it is not parsed here."""
+    variable = os.environ.get("ENGINE_ACCESSIBLE", "")
+    if variable:
+        return variable != "0"
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  # pathlib is slow
+    try:
+        with open(os.environ.get("ENGINE_CONFIG") or f"{folder}/engine/config.toml", "rb") as file:  # noqa: PTH123
+            return b"accessible" in file.read()
+    except OSError:  # there is none
+        return False
 
 
 def erase_starting_frame() -> None:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,15 @@ def test_prompt_is_there_while_the_chat_starts(engine: Start) -> None:
         lines = Pyte(chat).lines()
         assert lines[0].startswith("engine chat: ")
         assert not shows("Starting")(lines)
+
+
+def test_configured_chat_in_lines_draws_nothing(engine: Start, tmp_path: Path) -> None:
+    (tmp_path / "engine.toml").write_text("[chat]\naccessible = true\n")
+    with engine("chat", terminal=True, ENGINE_CONFIG=str(tmp_path / "engine.toml")) as chat:
+        chat.read_until("Accessible mode")
+        chat.type("\x04")
+        assert chat.wait() == 0
+        assert "\x1b" not in chat.output
 
 
 def test_escape_cancels_only_the_turn(engine: Start) -> None:
