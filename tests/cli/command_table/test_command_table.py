@@ -91,13 +91,21 @@ def test_every_flag_has_an_example(spec: CommandSpec, flag: Flag) -> None:
     SpecParser(found).parse(arguments)
 
 
+MAY_BE_FLAG = re.compile(r"(?<![\w-])--?[A-Za-z]")
+
+
 @cache
 def literals() -> dict[Path, frozenset[str]]:
     """The words in the string literals of each test, but for this one."""
     found: dict[Path, frozenset[str]] = {}
     for path in TESTS.rglob("*.py"):
-        if path != Path(__file__) and "node_modules" not in path.parts:
-            nodes = ast.walk(ast.parse(path.read_text("utf-8")))
+        # Most have nothing that could be a flag, and to parse them all takes seconds.
+        if (
+            path != Path(__file__)
+            and "node_modules" not in path.parts
+            and MAY_BE_FLAG.search(text := path.read_text("utf-8"))
+        ):
+            nodes = ast.walk(ast.parse(text))
             texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
             found[path] = frozenset(word for text in texts for word in re.findall(r"-{0,2}\w[\w-]*", text))
     return found
