@@ -135,7 +135,7 @@ async def test_cancelled_at_the_limit_keeps_nobody_waiting(autojump_clock: MockC
                 await trio.testing.wait_all_tasks_blocked()
                 nursery.start_soon(send, "second")
                 scope.cancel()
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         await send("third")
     assert order[0] == "first"
     assert order[-2:] == ["second", "third"]

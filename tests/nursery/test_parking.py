@@ -293,7 +293,7 @@ async def test_result_during_closing_is_stored_or_refused(steps: int) -> None:
             outcome.append("refused")
 
     async with trio.open_nursery() as nursery:
-        with trio.fail_after(10):
+        with trio.fail_after(60):
             async with home.open() as eng:
                 session = await eng.create_session(cwd="/opt")
                 (*_, started) = await seen(eng.start_turn(session, "go"), CallStarted)

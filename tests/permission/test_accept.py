@@ -343,7 +343,7 @@ async def test_always_answers_open_questions_of_other_conversations(
 
 
 async def question(session: Session) -> PermissionAsked:
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         while True:
             for event in session.events():
                 if isinstance(event, PermissionAsked):

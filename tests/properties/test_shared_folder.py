@@ -187,7 +187,7 @@ async def play(moves: Sequence[Move], root: Path, kept: Path, *, force: bool) ->
                     folder.provider.script = [[*text("Done."), *done()]]
                     folder.provider.requests.clear()
                     folder.pauses[session.id][1].set()
-                    with trio.fail_after(20):
+                    with trio.fail_after(60):
                         await folder.ends[session.id].wait()
         for who, session in sessions.items():
             if not force:
@@ -208,7 +208,7 @@ async def _advance(folder: Folder, session: Session, nursery: trio.Nursery, move
         nursery.start_soon(_run, folder, session)
     else:
         waiting[1].set()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await folder.pauses[session.id][0].wait()
 
 

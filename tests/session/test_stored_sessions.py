@@ -208,7 +208,7 @@ async def session_is_settled(eng: engine.Engine) -> None:
 
 async def _opened_soon(eng: engine.Engine, session_id: str) -> engine.Session:
     """Open it: that another engine has let go is written a moment later."""
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         while True:
             try:
                 return await eng.open_session(session_id)
@@ -364,7 +364,7 @@ async def test_watcher_is_told_of_the_close(place: Path) -> None:
                 pass
         told.append(str(caught.value))
 
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             async with first as eng:
                 session = await eng.create_session()

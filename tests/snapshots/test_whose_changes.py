@@ -202,7 +202,7 @@ async def test_job_in_the_background_belongs_to_its_turn(repository: Project) ->
     async with world(repository) as here:
 
         async def wait() -> None:
-            with trio.fail_after(20):
+            with trio.fail_after(60):
                 while here.text("late.txt") != "l\n":
                     await trio.sleep(0.01)
 
@@ -357,7 +357,7 @@ async def test_work_of_a_session_that_goes_on_is_not_touched(repository: Project
                 answer: Answer = [*call("edits", {}, id="1"), *done("calls")]
                 here.model.script = [*script[:count], answer, *script[count:]]
                 nursery.start_soon(other.run, "go")
-                with trio.fail_after(20):
+                with trio.fail_after(60):
                     await written.wait()
 
             here.meanwhile = meanwhile

@@ -68,7 +68,7 @@ async def ask(url: str, connect_timeout: float = 5.0) -> str:
     message = UserMessage(id=MessageId("m"), parts=(TextPart(id=PartId("p"), text="hi"),))
     request = ModelRequest(model=NAME, system="", transcript=Transcript([message]))
     try:
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             stream = await model.open(request)
             events: list[StreamEvent] = []
             while batch := await stream.receive():
