@@ -150,8 +150,9 @@ RUN: Final = CommandSpec(
             name="task",
             count="optional",
             help="what to do; - or nothing reads it from standard input",
-            detail="With - after it, the task waits for standard input however long that takes. /NAME is one of your custom commands. Without a task, --continue and "
-            "--resume resume a turn that was waiting for an answer when its process ended.",
+            detail="With - among the words it waits for standard input, however long that takes. /NAME is one of your custom "
+            "commands. Without a task, --continue and --resume resume a turn that was waiting for an answer when its process "
+            "ended.",
             completes="file",
         ),
         Argument(name="words", label="WORD", count="any", help="arguments of the custom command", completes="file"),
