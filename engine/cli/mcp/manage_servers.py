@@ -148,7 +148,7 @@ def _facts(name: str, server: McpServer) -> dict[str, object]:
 def _line(facts: dict[str, object]) -> str:
     what = facts["url"] or " ".join(map(str, _texts(facts["command"])))
     approved, withheld = len(_texts(facts["approved"])), len(_texts(facts["withheld"]))
-    parts = [f"{approved} tools approved" if approved else "no tools approved"]
+    parts = [f"{approved} tool{'s' * (approved > 1)} approved" if approved else "no tools approved"]
     if withheld:
         parts.append(f"{withheld} wait for approval")
     if refused := len(_texts(facts["refused"])):

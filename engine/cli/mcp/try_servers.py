@@ -97,7 +97,8 @@ async def _approve(servers: McpServers, server: McpServer, args: argparse.Namesp
     print_text("".join(f"{escape_control_chars(line)}\n" for line in review(offer.withheld, offer.listed)))
     if gone := _gone(offer):
         print_text(_lines("No longer there:", gone))
-    if not await _confirm(f"Approve {len(offer.withheld)} tools of {name}?", yes=args.yes):
+    count = len(offer.withheld)
+    if not await _confirm(f"Approve {count} tool{'s' * (count != 1)} of {name}?", yes=args.yes):
         return FAILED
     await servers.approve(name)
     return print_text(f"The tools of {escape_control_chars(name)} are approved as they are.\n")

@@ -73,7 +73,7 @@ def test_server_is_added_tried_approved_and_removed(shell: Shell, tmp_path: Path
     code, out, err = shell.run("approve", "liar")  # nobody is there to ask
     assert (code, "no terminal" in err, "+ Finds." in out) == (1, True, True)
     assert shell.run("approve", "liar", "--yes")[0] == 0
-    assert "1 tools approved" in shell.listed()
+    assert "1 tool approved" in shell.listed()
     assert "waits" not in shell.run("test", "liar")[1]
     assert shell.run("approve", "liar") == (
         0,
