@@ -110,6 +110,7 @@ export class Panel {
     if (this.name !== "lanes" || this.lanes) return;
     this.lanes = mountLanes(this.body, {
       now: () => this.context.workedUntil(),
+      isStopped: () => this.context.isStopped(),
       onOpenCall: (session, call) => this.context.showCall(session, call),
       letterKeys: () => looks.letters,
     });

@@ -61,7 +61,9 @@ async def test_page_goes_on_after_a_kill(folder: Path, browser_address: str) -> 
         await page.click(".tab", "Lanes")
         await page.wait("document.querySelector('.lanes svg [data-cell]')")
         facts = "document.querySelector('.lanes').innerText"
-        before = await page.wait(f"{facts}.includes('Duration') && {facts}")
+        before = await page.wait(f"{facts}.includes('interrupted') && {facts}")
+        assert "to now" not in before
+        assert await page.js("document.querySelector('.lanes-now')") is None
         await trio.sleep(1.2)
         assert await page.js(facts) == before
         await page.click(".composer-buttons button", "Resume")

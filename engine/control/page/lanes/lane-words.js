@@ -139,15 +139,15 @@ export function endingText(ending, origin) {
 
 /**
  * Everything about a row, as label and value.
- * @param {Row} row @param {number} origin @param {number} now
+ * @param {Row} row @param {number} origin @param {number} now @param {boolean} [isStopped] nothing runs it any more
  * @returns {[label: string, value: string][]}
  */
-export function factsOf(row, origin, now) {
+export function factsOf(row, origin, now, isStopped = false) {
   const end = row.to ?? now;
   /** @type {[string, string][]} */
   const facts = [
-    ["State", stateOf(row)],
-    ["Time", `${row.partial ? "before " : ""}${clock(row.from - origin, 2)} to ${row.to === null ? "now" : clock(end - origin, 2)}`],
+    ["State", row.to === null && isStopped ? "interrupted" : stateOf(row)],
+    ["Time", `${row.partial ? "before " : ""}${clock(row.from - origin, 2)} to ${row.to === null && !isStopped ? "now" : clock(end - origin, 2)}`],
     ["Duration", duration(end - row.from - goneTime(row))],
   ];
   if (row.kind !== "turn") row.segments.forEach((each, n) => facts.push([n ? "" : "Phases", segmentText(each, origin, now)]));

@@ -15,11 +15,11 @@ export function showDetails(view, key) {
     replace(view.details);
     return;
   }
-  const { now, scale } = view.view;
+  const { now, scale, isStopped } = view.view;
   const { row } = line;
   const cell = cellsOf(row).find((each) => each.key === key);
   const about = cell ? cellText(cell, scale.begin, now) : "";
-  const facts = factsOf(row, scale.begin, now);
+  const facts = factsOf(row, scale.begin, now, isStopped);
   // Drawn again only if it says something else: a selection in it would be lost.
   const shown = JSON.stringify([key, about, facts]);
   if (view.details.shown === shown) return;

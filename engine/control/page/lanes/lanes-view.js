@@ -30,6 +30,7 @@ let mounted = 0;
 /**
  * @typedef {object} LanesOptions
  * @property {() => number} [now] the server's time, in seconds since the epoch; without it, time stands still
+ * @property {() => boolean} [isStopped] whether no engine runs what is not over: it grows no more
  * @property {((session: string, call: string) => void) | null} [onOpenCall] shows a call in the conversation
  * @property {() => boolean} [letterKeys] whether single letters are keys
  * @property {"newest"|"all"} [scope] which turns are shown first
@@ -156,7 +157,8 @@ export class LanesView {
     const roots = this.roots();
     const { lines, levels, strip, work } = this.#derive(roots);
     const isOpen = roots.some((row) => row.to === null);
-    const live = isOpen && this.options.now !== undefined;
+    const isStopped = isOpen && Boolean(this.options.isStopped?.());
+    const live = isOpen && this.options.now !== undefined && !isStopped;
     const now = isOpen ? Math.max(this.model.end, this.options.now?.() ?? 0) : Math.max(...roots.map((row) => row.to ?? 0));
     // A grace is shown as a whole, from the moment at which it begins.
     const end = Math.max(now, ...roots.map((row) => row.ending?.until ?? 0));
@@ -169,7 +171,7 @@ export class LanesView {
     const rowHeight = narrow ? (coarse ? 48 : 42) : coarse ? 44 : 26;
     const zoom = this.zoom || Math.max(0.001, (width - gutter - MARGIN) / Math.max(scale.length, 0.001));
     if (!lines.some(({ row }) => this.focus.startsWith(`${row.id}|`))) this.focus = `${lines[0].row.id}|label`;
-    return { lines, levels, scale, strip, zoom, left: 0, top: 0, width, height, gutter, rowHeight, now, live, focus: this.focus, ids: this.ids };
+    return { lines, levels, scale, strip, zoom, left: 0, top: 0, width, height, gutter, rowHeight, now, live, isStopped, focus: this.focus, ids: this.ids };
   }
 
   /** What follows from the events and not from the time: worked out again only if there are new ones. */
