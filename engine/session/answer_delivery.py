@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 
 # A call asks for its result a moment after its start is seen: a quick client may bring the result before that.
-_ASKING: Final = 1.0
-_LOOK: Final = 0.01
+_LOOKS: Final = 100
+_LOOK_SECONDS: Final = 0.01
 
 
 async def reply(session: LiveSession, request_id: str, answer: Answer, by: str) -> None:
@@ -130,15 +130,15 @@ async def settle(session: LiveSession, call_id: object, text: object, *, failed:
 
 
 async def _expect_outside(session: LiveSession, call_id: CallId) -> tuple[TurnRun, Deferred[ToolOutput]] | None:
-    """Return where the result of a call belongs. A checkpoint if the call has not asked for it yet: see `_ASKING`."""
-    found = None
-    with trio.move_on_after(_ASKING):  # noqa: ASYNC912  # none where it has
-        while (run := session.active) is not None:  # for a second at most
-            found = _find_outside(run, call_id)
-            if found is not None or not _is_open(run, call_id):
-                break
-            await trio.sleep(_LOOK)
-    return found
+    """Return where the result of a call belongs. A checkpoint if the call has not asked for it yet: see `_LOOKS`."""
+    # Counted, not timed: the call's task gets its turns, however slow the machine is.
+    for _ in range(_LOOKS):
+        run = session.active
+        found = None if run is None else _find_outside(run, call_id)
+        if run is None or found is not None or not _is_open(run, call_id):
+            return found
+        await trio.sleep(_LOOK_SECONDS)
+    return None
 
 
 def _is_open(run: TurnRun, call_id: CallId) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import attrs
@@ -309,7 +309,8 @@ async def test_long_line_is_answered_before_the_end(tmp_path: Path) -> None:
     """Lines have no close code that would say why."""
     async with served(tmp_path) as server, server.unix() as client:
         await client.hello()
-        await client.send('{"jsonrpc":"2.0","id":1,"method":"' + "x" * (1 << 20))
+        with suppress(trio.BrokenResourceError):  # the server may be quicker than the last bytes
+            await client.send('{"jsonrpc":"2.0","id":1,"method":"' + "x" * (1 << 20))
         answer = await client.note()
         assert (answer["id"], answer["error"]["code"], answer["error"]["data"]["limit"]) == (None, -32009, 1 << 20)
         with pytest.raises((AssertionError, trio.BrokenResourceError)):
