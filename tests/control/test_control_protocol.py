@@ -372,6 +372,9 @@ def test_a_repeated_key_runs_nothing() -> None:
     with pytest.raises(Refusal, match="other parameters"):
         keys.begin("undo", "k", '{"force":true}', 10.0)
     assert keys.begin("redo", "k", "{}", 10.0)[1]
+    # For an hour, or as long as it runs.
+    assert not keys.begin("undo", "k", "{}", 3601.0)[1]
+    call.result = "done"
     assert keys.begin("undo", "k", "{}", 3601.0)[1]
 
 
@@ -384,7 +387,11 @@ def test_a_failed_key_may_be_tried_again() -> None:
 
 def test_keys_are_bounded() -> None:
     keys = RecentKeys()
+    keys.begin("undo", "running", "{}", 0.0)
     for number in range(KEPT_KEYS + 1):
-        assert keys.begin("undo", str(number), "{}", 0.0)[1]
+        call, is_first = keys.begin("undo", str(number), "{}", 0.0)
+        assert is_first
+        call.result = "done"
     assert not keys.begin("undo", str(KEPT_KEYS), "{}", 0.0)[1]
     assert keys.begin("undo", "0", "{}", 0.0)[1]
+    assert not keys.begin("undo", "running", "{}", 0.0)[1]

@@ -74,8 +74,9 @@ class RecentKeys:
         self._calls.pop((method, key), None)
 
     def _forget(self, now: float) -> None:
-        while self._calls:
-            oldest, call = next(iter(self._calls.items()))
+        for key, call in list(self._calls.items()):
             if len(self._calls) < KEPT_KEYS and now - call.time < KEPT_SECONDS:
                 break
-            del self._calls[oldest]
+            # What still runs stays: its repetition would run it a second time.
+            if call.result is not None:
+                del self._calls[key]
