@@ -144,7 +144,8 @@ class McpConnection:
                 # The tools stand for themselves.
                 skills, problem, fresh = [], f"its skills can't be listed: {one_line(str(error))}", _MOST_TTL
             definitions, refused = await to_thread(read_skills, skills, {tool.name for tool in listed.tools})
-            listed, seconds = _with(listed, definitions, refused, problem), min(seconds, fresh)
+            # Zero says nothing: the other list may still have to be asked for again.
+            listed, seconds = _with(listed, definitions, refused, problem), min(seconds or fresh, fresh or seconds)
         return FetchedTools(listed=listed, seconds=seconds)
 
     async def _list_tools(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:

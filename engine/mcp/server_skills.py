@@ -90,8 +90,8 @@ class ServerSkill(Value):
 
     def file(self, path: str) -> SkillFile:
         """Return a file. Raises `ToolError` with those that there are."""
-        wanted = path.removeprefix(f"{self.folder}/").removeprefix("./")
-        if (found := self.files.get(wanted)) is None:
+        in_folder = path.removeprefix(f"{self.folder}/").removeprefix("./")
+        if (found := self.files.get(in_folder)) is None:
             raise ToolError(f"The skill {self.name} has no file {path!r}. It has: {self._listed(self.files)}.")
         return found
 

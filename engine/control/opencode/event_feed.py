@@ -155,8 +155,8 @@ class EventFeed:
     async def _watch(self, followers: trio.Nursery) -> None:
         """Follow each session from when something happens in it. A checkpoint."""
         changes = self._engine.watch_sessions()
-        for session_id in tuple(self._places.of):
-            await self._open_if_missed(session_id)
+        for session_id in self._places.of:
+            followers.start_soon(self._open_if_missed, session_id)
         # Those of the client's id, too: one may have been deleted while it was away.
         changed = frozenset((*self._runtime.sessions.by_id, *self._places.of))
         while True:
@@ -179,8 +179,9 @@ class EventFeed:
 
     async def _open_if_missed(self, session_id: SessionId) -> None:
         """Open a session that has gone on while the client was away, and was closed, as by the end of a server. A checkpoint."""
-        place = self._places.of[session_id]
-        if not self._may_open or session_id in self._runtime.sessions.by_id:
+        place = self._places.of.get(session_id)
+        if place is None or not self._may_open or session_id in self._runtime.sessions.by_id:
+            await trio.lowlevel.checkpoint()
             return
         with suppress(EngineError):  # it can't be read or opened now, and a request for it says why
             record = await self._reads.record(session_id)
