@@ -37,6 +37,8 @@ from engine.store.sqlite.store import open_sqlite_store
 from engine.testing.script import Answer, call, done, text
 from engine.tools.builtin.bash import BASH
 from engine.tools.builtin.write import WRITE
+from tests.cli.conftest import environment_for
+from tests.cli.processes import REPOSITORY
 from tests.support.client_world import client_world
 
 Where = Literal["local", "remote"]
@@ -296,7 +298,10 @@ async def test_effort_and_agent_are_chosen(tmp_path: Path) -> None:
         assert (await chat.run("agents")).lines == ("This session has had no sub-agents.",)
 
 
-async def test_grants_of_the_session_are_listed_and_revoked(tmp_path: Path) -> None:
+async def test_grants_of_the_session_are_listed_and_revoked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in environment_for("http://127.0.0.1:9", tmp_path).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     async with commander("local", tmp_path, HELLO) as chat:
         assert (await chat.run("permissions")).lines[-2:] == ("grants for this session", "  g1  bash ls *  (session)")
         assert (await chat.run("permissions revoke g1")).lines == ("Revoked.",)
