@@ -13,9 +13,13 @@ import pytest
 import trio
 
 import engine
+from engine.control.engine_reads import EngineReads
 from engine.control.listen import ServeOptions
+from engine.control.opencode.event_feed import EventFeed
 from engine.control.opencode.opencode_api import OpencodeApi
+from engine.core.ids import SessionId
 from engine.events import Choice
+from engine.session.engine import engine_runtime
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, HttpFailure, call, done, text
 from tests.support.opencode_client import ask, listening, result, shown
@@ -194,6 +198,19 @@ async def test_stream_continues_after_a_restart(tmp_path: Path, number: int) -> 
         for each in await result(server, "GET", f"/session/{session_id}/message"):
             assert known[each["info"]["id"]] == each["info"]
             assert [known[part["id"]] for part in each["parts"]] == each["parts"]
+
+
+async def test_client_that_may_only_read_opens_nothing(tmp_path: Path) -> None:
+    async with opened(tmp_path, *WAITS) as server, listening(server) as before:
+        session_id = await new_session(server, tmp_path)
+        await prompt(server, session_id)
+        await before.until("message.part.delta")
+    async with opened(tmp_path, *HELLO) as server:
+        for may_open in (False, True):
+            feed = EventFeed(server.engine, EngineReads(server.engine), None, before.ids[-1], may_open=may_open)
+            # By itself: in a stream, nothing tells when it has been done.
+            await feed._open_if_missed(SessionId(session_id))
+            assert (session_id in engine_runtime(server.engine).sessions.by_id) == may_open
 
 
 async def test_ids_of_nothing_are_no_error(tmp_path: Path) -> None:
