@@ -26,6 +26,7 @@ _PROC = "/proc"
 _CHUNK_BYTES: Final = 65_536
 _ROUNDS: Final = 5
 _KERNEL_THREAD: Final = 0x00200000  # PF_KTHREAD
+_EXITING: Final = 0x00000004  # PF_EXITING
 
 # Start times of processes in clock ticks, by pid and inode of their folder in /proc. No two processes share both, so an
 # entry never becomes wrong, and processes older than the leader of a tree are not read again at each scan.
@@ -79,6 +80,15 @@ def is_stopped(pid: int) -> bool:
     """Tell whether a process was stopped by a signal, as by Ctrl-Z; one that is gone was not."""
     text = _read(f"{_PROC}/{pid}/stat", 4_096)
     return bool(text) and _fields(text)[0] == b"T"
+
+
+def is_exiting(pid: int) -> bool:
+    """Tell whether a process runs no code of its own any more, or is gone: nobody can read its environment then."""
+    text = _read(f"{_PROC}/{pid}/stat", 4_096)
+    if not text:
+        return True
+    fields = _fields(text)
+    return bool(int(fields[6]) & _EXITING) and int(fields[17]) <= 1
 
 
 def identify(pid: int) -> ProcessId:

@@ -15,7 +15,7 @@ import trio
 
 from engine.process.kill_tree import end_processes
 from engine.process.process_tree import others_alive, with_descendants
-from engine.process.procfs import ProcessId, environment_of, markers_in
+from engine.process.procfs import ProcessId, environment_of, is_exiting, markers_in
 
 # As `linux/prctl.h` numbers them.
 _SET: Final = 36
@@ -76,5 +76,8 @@ async def end_adopted(grace: float) -> tuple[ProcessId, ...]:
 
 def _is_orphan(pid: int, own: bytes) -> bool:
     environment = environment_of(pid)
+    # One of ours that exits has lost its marker.
+    if not environment and is_exiting(pid):
+        return False
     # A process of ours shows our environment until it has loaded its program, and then its marker.
     return not markers_in(environment) and environment != own

@@ -201,10 +201,8 @@ async def test_too_large_a_message_ends_the_connection(tmp_path: Path) -> None:
         await editor.initialize()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send, editor)
-            with trio.move_on_after(30):
+            with trio.fail_after(90):
                 await ended.wait()
-            nursery.cancel_scope.cancel()
-    assert ended.is_set()
     assert LIMITS.bytes == 32 << 20
 
 

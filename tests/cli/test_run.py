@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -357,13 +358,24 @@ if os.fork() == 0:
 """
 
 
+def programs(sleeper: str) -> list[str]:
+    """What the processes with that token run."""
+    found: list[str] = []
+    for pid in sleepers(sleeper):
+        with suppress(OSError):
+            found.append(Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0])
+    return found
+
+
 @pytest.mark.parametrize("then", ["true", "until [ -e never ]; do sleep 0.05; done"])
 def test_process_that_cuts_all_ties_is_ended(engine: Start, tmp_path: Path, then: str) -> None:
     sleeper = token()
     (tmp_path / "daemon.py").write_text(DAEMON)
     command = engine("run", "--yes", f"bash {sys.executable} daemon.py {sleeper}; {then}")
     if then != "true":
-        await_sleepers(sleeper, 1)
+        # Before that there are the program, which has the same argument, and the process between.
+        while programs(sleeper) != ["sleep"]:
+            time.sleep(0.02)
         command.send(signal.SIGINT)
         assert command.wait() == 130
         assert command.output.endswith("No processes left.\n")

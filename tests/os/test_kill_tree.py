@@ -12,6 +12,7 @@ import trio
 
 from engine.process import kill_tree as strays
 from engine.process import procfs as proc_module
+from engine.process import subreaper
 from engine.process.kill_tree import TreeKiller, end_processes, find_marked, reap
 from engine.process.process_tree import Descendants
 from engine.process.procfs import ProcessId, boot_id, identify, is_alive
@@ -247,6 +248,18 @@ def test_one_sigterm_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
     killer.scan(signal.SIGKILL)
     assert sent[1:] == [(member, signal.SIGKILL), (stray, signal.SIGKILL)] * 2
     assert killer.signalled == {member, stray}
+
+
+def test_exiting_process_is_no_orphan(proc: Proc, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program of our own has lost its environment by then, and with it the marker."""
+    monkeypatch.setattr(subreaper, "has_children", lambda: True)
+    ours = os.getpid()
+    proc.add(ours)
+    proc.add(FAR, parent=ours, environ=b"")
+    proc.add(FAR + 1, parent=ours, environ=b"", flags=0x40000C)
+    # Only its first thread exits.
+    proc.add(FAR + 2, parent=ours, environ=b"", flags=0x40000C, threads=2)
+    assert {found.pid for found in subreaper.find_adopted()} == {FAR, FAR + 2}
 
 
 async def test_hunt_gives_up_and_names_the_rest(proc: Proc) -> None:
