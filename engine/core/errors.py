@@ -77,7 +77,8 @@ class ConfigError(EngineError):
 
     def __init__(self, message: str = "", *, field: str = "", nearest: str = "") -> None:
         super().__init__(message)
-        self.field, self.nearest = field, nearest
+        self.field = field
+        self.nearest = nearest
 
 
 class UnknownModel(ConfigError):
@@ -289,10 +290,7 @@ class WrongThread(SessionError):
 
 
 class WrongTask(SessionError):
-    """A block was left by another task than entered it, or not at all, as by an async generator that was not closed.
-
-    The tasks of the block have ended nevertheless.
-    """
+    """A block was not left by the task that entered it, as in an unclosed async generator. Its tasks have ended."""
 
     def __init__(self, what: str) -> None:
         super().__init__(

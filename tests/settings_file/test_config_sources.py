@@ -174,7 +174,7 @@ def test_unknown_keys_with_line_and_nearest_name(machine: Machine) -> None:
         ("[defaults]\nzzz = 1", ":2: unknown key defaults.zzz: known: agent, "),
         ("[agnet]\nx = 1", ":1: unknown section [agnet]: did you mean agents?"),
         ('[model."a/b"]\ncontext = 1', ":1: unknown section [model]: did you mean models?"),
-        ('[mcp.servers.x]\ncomand = ["y"]', ":2: unknown key mcp.servers.x.comand: did you mean command?"),
+        ('[mcp.servers.x]\ncommands = ["y"]', ":2: unknown key mcp.servers.x.commands: did you mean command?"),
     ],
 )
 def test_unknown_key_names_the_nearest(machine: Machine, text: str, error: str) -> None:
