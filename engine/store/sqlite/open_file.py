@@ -108,14 +108,34 @@ class FileOpening:
 def _copy(source: Path, target: sqlite3.Connection) -> None:
     """Copy a file that can't be written. Raises `sqlite3.Error`."""
     uri = file_uri(str(source), "ro")
+    wal, shared, journal = (Path(f"{source}{ending}") for ending in ("-wal", "-shm", "-journal"))
     try:
         _copy_at(uri, target)
-    except sqlite3.OperationalError:
-        # Next to a WAL, SQLite needs a file of its own, and can't create it there. Without a WAL, and without a journal
-        # to roll back, the file is complete.
-        if any(_has_content(Path(f"{source}{ending}")) for ending in ("-wal", "-journal")):
+    except sqlite3.OperationalError as error:
+        # Next to a WAL, SQLite needs a file of its own, and can't create it there. If that file is there, or a journal to
+        # roll back, an engine may be writing. Without all of them, the file is complete.
+        if _has_content(journal) or (_has_content(wal) and shared.exists()):
             raise
-        _copy_at(f"{uri}&immutable=1", target)
+        if _has_content(wal):
+            _copy_with_wal(source, wal, target, error)
+        else:
+            _copy_at(f"{uri}&immutable=1", target)
+
+
+def _copy_with_wal(source: Path, wal: Path, target: sqlite3.Connection, error: sqlite3.Error) -> None:
+    """Copy a file and its WAL to where SQLite can recover them, and then into memory. Raises *error* if it can't."""
+    # Imported here: hardly any store needs them.
+    import shutil
+    import tempfile
+
+    try:
+        with tempfile.TemporaryDirectory(prefix="engine-store-") as folder:
+            copy = Path(folder, "sessions.db")
+            shutil.copyfile(source, copy)
+            shutil.copyfile(wal, f"{copy}-wal")
+            _copy_at(file_uri(str(copy), "rw"), target)
+    except OSError as problem:  # the disk of temporary files is full, or can't be written either
+        raise error from problem
 
 
 def _copy_at(uri: str, target: sqlite3.Connection) -> None:

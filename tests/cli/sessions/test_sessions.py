@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -540,7 +541,9 @@ def test_invalid_store_is_reported(engine_here: Engine) -> None:
 def test_store_that_can_not_be_written_is_read(three: Engine, tmp_path: Path) -> None:
     """As on a disk that was mounted read-only after an error; the second time with a log that an engine has left."""
     folder, file = tmp_path / "disk", tmp_path / "disk" / "sessions.db"
+    lost = tmp_path / "lost"
     folder.mkdir()
+    lost.mkdir()
     Path(os.environ["ENGINE_STORE"]).rename(file)
     store = ("--store", str(file))
     for title in ("Write the docs", "In the log"):
@@ -549,6 +552,10 @@ def test_store_that_can_not_be_written_is_read(three: Engine, tmp_path: Path) ->
                 engine.execute("UPDATE sessions SET given_title = ?, title = ? WHERE id = ?", (title, title, TWO))
                 engine.commit()
                 file.chmod(0o400)
+                # Without the file that SQLite needs next to a log, as in a backup.
+                for ending in ("", "-wal"):
+                    shutil.copyfile(f"{file}{ending}", f"{lost}/sessions.db{ending}")
+                lost.chmod(0o500)
             folder.chmod(0o500)
             try:
                 assert title in three("sessions", "list", *store).out
@@ -561,6 +568,11 @@ def test_store_that_can_not_be_written_is_read(three: Engine, tmp_path: Path) ->
                 assert (refused.code, "is read-only" in refused.err) == (74, True)
             finally:
                 folder.chmod(0o700)
+    try:
+        assert "In the log" in three("sessions", "list", "--store", f"{lost}/sessions.db").out
+        assert sorted(path.name for path in lost.iterdir()) == ["sessions.db", "sessions.db-wal"]
+    finally:
+        lost.chmod(0o700)
 
 
 # ---- stats -----------------------------------------------------------------------------------------------------
