@@ -115,7 +115,9 @@ def _report_found_model(options: Options, model: str) -> None:
     """Say which model is used, if nothing names one."""
     found = options.model.found
     if found is not None and model == found.name:
+        # Two lines: a long name is in both.
         print_note(found.line)
+        print_note(found.advice)
 
 
 def _request_notes() -> RequestNotes:

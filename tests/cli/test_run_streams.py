@@ -41,7 +41,7 @@ def test_quiet_run_prints_no_notices(quick: Quick, tmp_path: Path) -> None:
     (tmp_path / ".engine/config.toml").write_text('[defaults]\nmodel = "a/b"\n')
     task = ("run", "say hello to @nobody.txt")
     notices = quick(*task, ENGINE_MODLE="x", ENGINE_MODEL="").stderr.decode()
-    for words in ("unknown variable", "project not trusted", "no such file", "Using anthropic/"):
+    for words in ("unknown variable", "project not trusted", "no such file", "Using anthropic/", "To keep it: "):
         assert words in notices
     ended = quick(*task, "-q", ENGINE_MODLE="x", ENGINE_MODEL="")
     assert (ended.code, ended.stdout, ended.stderr) == (0, b"hello to @nobody.txt\n", b"")

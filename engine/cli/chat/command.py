@@ -140,11 +140,7 @@ def _found_model(options: ChatOptions, model: str) -> Sequence[str]:
     others = (
         [f"Other keys: {', '.join(options.other_keys)}. /model chooses another model."] if options.other_keys else []
     )
-    return (
-        f"Using {found.name} (found {found.found})",
-        *others,
-        f"To keep it: engine config set defaults.model {found.name}",
-    )
+    return (found.line, *others, found.advice)
 
 
 def _setup(options: ChatOptions, models: tuple[str, ...]) -> ChatSetup:

@@ -56,7 +56,12 @@ class DefaultModel(Value):
     @property
     def line(self) -> str:
         """What the user reads about it."""
-        return f"Using {self.name} (found {self.found}). To keep it: engine config set defaults.model {self.name}"
+        return f"Using {self.name} (found {self.found})"
+
+    @property
+    def advice(self) -> str:
+        """How the user makes it the default."""
+        return f"To keep it: engine config set defaults.model {self.name}"
 
 
 def default_model(env: Mapping[str, str], config: Config | None = None) -> str:

@@ -14,6 +14,8 @@ from tests.support.fault_server import FaultServer, response
 
 NAMES = ("a/gpt-6", "b/gpt-6", "b/gpt-6-mini", "c/x/sonnet-5", "c/x/claude-sonnet-5-5")
 OPENAI = {"OPENAI_API_KEY": "k"}
+# Characters of a line in a terminal (cli W8).
+MAX_LINE = 100
 
 
 @pytest.mark.parametrize(
@@ -69,17 +71,17 @@ def test_a_wrong_name_gets_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "config", "line"),
+    ("env", "config", "lines"),
     [
         (
             {**OPENAI, "MISTRAL_API_KEY": "k"},
             Config(),
-            "Using openai/gpt-6.1-terra (found OPENAI_API_KEY). To keep it: engine config set defaults.model openai/gpt-6.1-terra",
+            "Using openai/gpt-6.1-terra (found OPENAI_API_KEY)\nTo keep it: engine config set defaults.model openai/gpt-6.1-terra",
         ),
         (
             {"MOONSHOT_API_KEY": "k"},
             Config(),
-            "Using moonshot/kimi-k2.5 (found MOONSHOT_API_KEY). To keep it: engine config set defaults.model moonshot/kimi-k2.5",
+            "Using moonshot/kimi-k2.5 (found MOONSHOT_API_KEY)\nTo keep it: engine config set defaults.model moonshot/kimi-k2.5",
         ),
         (
             {"LAB_KEY": "k"},
@@ -87,14 +89,15 @@ def test_a_wrong_name_gets_the_nearest() -> None:
                 hosts={"lab": HostConfig(like="openai-chat", base_url="https://lab.example", key="LAB_KEY")},
                 models={"lab/m": ModelConfig(context=1_000)},
             ),
-            "Using lab/m (found LAB_KEY). To keep it: engine config set defaults.model lab/m",
+            "Using lab/m (found LAB_KEY)\nTo keep it: engine config set defaults.model lab/m",
         ),
     ],
 )
-def test_first_provider_with_a_key_is_used(env: dict[str, str], config: Config, line: str) -> None:
+def test_first_provider_with_a_key_is_used(env: dict[str, str], config: Config, lines: str) -> None:
     found = find_default_model(env, config)
     assert found is not None
-    assert found.line == line
+    assert f"{found.line}\n{found.advice}" == lines
+    assert max(map(len, lines.splitlines())) <= MAX_LINE
 
 
 def test_keys_are_found_in_the_fixed_order() -> None:
