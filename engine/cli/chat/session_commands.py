@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final, cast, final, get_args
 
 import attrs
@@ -200,14 +201,13 @@ class SessionCommands(StateCommands):
             return CommandResult(change=NextSession("open", row.id))
         cwd = self._session.state.context.cwd
         rows = await self._store.list_sessions(SessionQuery(limit=_MAX_SESSIONS))
-        items = [session_item(row, cwd) for row in rows if row.id != self._session.id]
-        if not items:
+        others = [row for row in rows if row.id != self._session.id]
+        if not others:
             return printed("There is no other session.")
-        here = tuple(item for item in items if not item.is_elsewhere)
-        request = PickerRequest(
-            "resume", "Session", here or tuple(items), more=tuple(items) if 0 < len(here) < len(items) else ()
-        )
-        return CommandResult(picker=request)
+        here = [row for row in others if row.cwd == cwd]
+        # There may be ten thousand, most of them in other folders.
+        more = partial(_session_items, others, cwd) if 0 < len(here) < len(others) else None
+        return CommandResult(picker=PickerRequest("resume", "Session", _session_items(here or others, cwd), more=more))
 
     async def _new(self, argument: str) -> CommandResult:
         del argument
@@ -247,26 +247,31 @@ class CommandSetup:
     own: Commands = NO_COMMANDS
 
 
-def session_item(row: SessionRow, cwd: str, now: float | None = None) -> PickerItem:
-    """Return a session as an item of a list."""
-    facts = [
-        _age((time.time() if now is None else now) - row.updated),
-        f"{row.turns} {'turn' if row.turns == 1 else 'turns'}",
-        format_cost(row.cost),
-    ]
-    folder = "" if row.cwd == cwd else row.cwd
-    words = f'"{one_line(row.first_words, _MAX_FIRST_WORDS)}"' if row.first_words else ""
+def _session_items(rows: Sequence[SessionRow], cwd: str) -> tuple[PickerItem, ...]:
+    now = time.time()
+    return tuple(session_item(row, cwd, now) for row in rows)
+
+
+def session_item(row: SessionRow, cwd: str, now: float) -> PickerItem:
+    """Return a session as an item of a list, which escapes what it draws of it."""
+    turns = "1 turn" if row.turns == 1 else f"{row.turns} turns"
+    cost = f"  {format_cost(row.cost)}" if row.cost else ""
+    folder = f"  {row.cwd}" if row.cwd != cwd else ""
+    words = row.first_words
+    if words:
+        words = f'  "{words if len(words) <= _MAX_FIRST_WORDS else words[: _MAX_FIRST_WORDS - 1] + "…"}"'
     # The words last: a narrow terminal cuts them off first, and they are found by typing all the same.
-    label = f"{row.title or '(empty)'}  {'  '.join(filter(None, (*facts, folder, words)))}"
-    return PickerItem(row.id, label, is_elsewhere=bool(folder))
+    label = f"{row.title or '(empty)'}  {_age(now - row.updated)}  {turns}{cost}{folder}{words}"
+    return PickerItem(row.id, label)
 
 
 def _age(seconds: float) -> str:
     """Return how long ago something was, in words that need no date."""
-    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= unit:
-            return f"{int(seconds // unit)} {name} ago"
-    return "now"
+    if seconds >= 86_400:
+        return f"{seconds // 86_400:.0f} d ago"
+    if seconds >= 3_600:
+        return f"{seconds // 3_600:.0f} h ago"
+    return f"{seconds // 60:.0f} min ago" if seconds >= 60 else "now"
 
 
 def _job_line(job: Job) -> str:

@@ -30,6 +30,7 @@ from engine.permission.grants.grants import Grant, GrantOrigin
 from engine.permission.policy import Policy
 from engine.prompt.command_text import Command
 from engine.prompt.commands import Commands
+from engine.session.engine import Engine
 from engine.session.engine_options import FileOptions, PermissionOptions
 from engine.session.session import Session
 from engine.snapshots.project_snapshots import ProjectSnapshots
@@ -59,11 +60,12 @@ SCRIPT = [*writes("a.txt", "1\n"), *writes("a.txt", "2\n"), [*text("Summary."), 
 
 @attrs.frozen
 class Commander:
-    """The commands of a client. `session` is what they are about, `root` its folder."""
+    """The commands of a client. `session` is what they are about, `root` its folder, `engine` where it runs."""
 
     commands: StateCommands
     session: Session
     root: Path
+    engine: Engine
 
     async def run(self, line: str) -> CommandResult:
         name, _, argument = line.partition(" ")
@@ -116,14 +118,14 @@ async def commander(where: Where, folder: Path, *script: Answer) -> AsyncGenerat
         if where == "local":
             client = LocalClient(world.engine, session, Config())
             setup = CommandSetup(config=Config(), place=str(folder / "sessions.db"), policy=policy, own=OWN)
-            yield Commander(SessionCommands(world.engine, client, store, setup), session, root)
+            yield Commander(SessionCommands(world.engine, client, store, setup), session, root, world.engine)
             return
         async with world.client() as remote, trio.open_nursery() as nursery:
             theirs = remote.session(session.id)
             nursery.start_soon(RemoteClient(remote, theirs, Config()).watch, lambda _: None)
             while theirs.state is None:
                 await trio.sleep(0.01)
-            yield Commander(RemoteCommands(remote, theirs, Config(), OWN), session, root)
+            yield Commander(RemoteCommands(remote, theirs, Config(), OWN), session, root, world.engine)
             nursery.cancel_scope.cancel()
 
 
@@ -334,6 +336,21 @@ async def test_own_command_becomes_a_prompt(where: Where, tmp_path: Path) -> Non
 
 async def _labels(chat: Commander, name: str) -> list[tuple[str, str]]:
     return [(item.value, item.label) for item in await chat.commands.arguments(name)]
+
+
+async def test_resume_lists_this_folder_then_all(tmp_path: Path) -> None:
+    async with commander("local", tmp_path, HELLO) as chat:
+        assert (await chat.run("resume")).lines == ("There is no other session.",)
+        for title, folder in (("There", tmp_path), ("Here", chat.root), ("Here too", chat.root)):
+            other = await chat.engine.create_session(cwd=folder)
+            await other.rename(title)
+        picker = (await chat.run("resume")).picker
+        assert picker is not None
+        assert picker.more is not None
+        names = [item.label.partition("  ")[0] for item in picker.items]
+        assert sorted(names) == ["Here", "Here too"]
+        assert sorted(item.label.partition("  ")[0] for item in picker.more()) == [*sorted(names), "There"]
+        assert str(tmp_path) in " ".join(item.label for item in picker.more())
 
 
 async def test_export_needs_a_name_that_is_free(tmp_path: Path) -> None:

@@ -48,11 +48,13 @@ CHILD = (SessionId("ses_1"), SessionId("child"))
 )
 def test_sessions_show_age_turns_and_cost(seconds: float, age: str) -> None:
     item = session_item(ROW, "/project", now=1_000.0 + seconds)
-    assert (item.label, item.is_elsewhere) == (f"Fix the parser  {age}  2 turns  $0.50", False)
+    assert item == PickerItem(ROW.id, f"Fix the parser  {age}  2 turns  $0.50")
     titled = session_item(attrs.evolve(ROW, first_words="the parser fails on"), "/project", now=1_000.0)
     assert titled.label == 'Fix the parser  now  2 turns  $0.50  "the parser fails on"'
+    long = session_item(attrs.evolve(ROW, first_words="w" * 61), "/project", now=1_000.0)
+    assert long.label.endswith(f'  "{"w" * 59}…"')
     other = session_item(attrs.evolve(ROW, title="", turns=1, cost=0.0), "/elsewhere", now=1_000.0)
-    assert (other.label, other.is_elsewhere) == ("(empty)  now  1 turn  /project", True)
+    assert other.label == "(empty)  now  1 turn  /project"
 
 
 def test_current_item_is_marked_and_selected() -> None:
@@ -64,10 +66,18 @@ def test_current_item_is_marked_and_selected() -> None:
 
 
 def test_other_folders_come_with_a_key() -> None:
-    here, there = PickerItem("a", "here"), PickerItem("b", "there", is_elsewhere=True)
-    picker = Picker(PickerRequest("resume", "Session", (here,), more=(here, there)))
+    here, there = PickerItem("a", "here"), PickerItem("b", "there")
+    # Made only then: there may be thousands.
+    listed: list[tuple[PickerItem, ...]] = []
+
+    def everything() -> tuple[PickerItem, ...]:
+        listed.append((here, there))
+        return listed[-1]
+
+    picker = Picker(PickerRequest("resume", "Session", (here,), more=everything))
     assert "Ctrl+O: other folders" in picker.rows(5)[0]
     assert len(picker.rows(5)) == 2
+    assert not listed
     lines = picker.choose_line("more")
     assert isinstance(lines, list)
     assert lines[1:] == ["  1. here", "  2. there"]

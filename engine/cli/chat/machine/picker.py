@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import attrs
@@ -22,12 +22,10 @@ class PickerItem:
     Attributes:
         value: what the choice stands for.
         label: what is shown.
-        is_elsewhere: it belongs to another folder.
     """
 
     value: str
     label: str
-    is_elsewhere: bool = False
 
 
 @attrs.frozen
@@ -37,14 +35,14 @@ class PickerRequest:
     Attributes:
         command: the slash command that gets the value.
         title: what is chosen.
-        more: all items, if some are only shown on request: those of other folders.
+        more: returns all items, if some are only shown on request: those of other folders.
         current: the value that is in use now; it is marked.
     """
 
     command: str
     title: str
     items: tuple[PickerItem, ...]
-    more: tuple[PickerItem, ...] = ()
+    more: Callable[[], tuple[PickerItem, ...]] | None = None
     current: str = ""
 
     def label(self, item: PickerItem) -> str:
@@ -99,15 +97,15 @@ class Picker:
                 self.selected = max(0, self.selected - 1)
             case "down" | "ctrl+n" | "tab" | "ctrl+r":
                 self.selected = max(0, min(len(self._matches) - 1, self.selected + 1))
-            case "ctrl+o" if self.request.more:
-                self._show_more()
+            case "ctrl+o" if self.request.more is not None:
+                self._show_all(self.request.more())
             case _:
                 self._edit(event)
         return None
 
-    def _show_more(self) -> None:
+    def _show_all(self, items: tuple[PickerItem, ...]) -> None:
         """Show all items, those of other folders too."""
-        self.request = attrs.evolve(self.request, items=self.request.more, more=())
+        self.request = attrs.evolve(self.request, items=items, more=None)
         self._filter()
 
     def rows(self, most: int) -> list[str]:
@@ -136,8 +134,8 @@ class Picker:
         text = line.strip()
         if not text:
             return Closed()
-        if text == "more" and self.request.more:
-            self._show_more()
+        if text == "more" and self.request.more is not None:
+            self._show_all(self.request.more())
             return self.numbered_lines()
         if text.isascii() and text.isdigit() and 0 < int(text) <= len(self._matches):
             return Chosen(self._matches[int(text) - 1].value)
