@@ -244,7 +244,7 @@ async def _play(script: ChatScript, injector: CancelAt, played: PlayedChat) -> N
             commands=NoCommands(),
             drafts=drafts,
             shell=UserShell(lambda: "/opt", session.id),
-            leave_at_once=_leave_at_once,
+            leave_at_once=leave_at_once,
         )
         driver = LineDriver(parts, TypedLines(acts)) if script.in_lines else ScreenDriver(parts, terminal)
         with injector.scope(), suppress(BaseExceptionGroup):
@@ -260,7 +260,7 @@ async def _play(script: ChatScript, injector: CancelAt, played: PlayedChat) -> N
         played.places = TEXT.findall(played.kept)
 
 
-async def _leave_at_once(number: int) -> None:
+async def leave_at_once(number: int) -> None:
     """The process would be gone."""
     del number
     await trio.sleep_forever()
