@@ -13,7 +13,7 @@ from typing import Final, final
 
 import trio
 
-from engine.control.credentials import Login
+from engine.control.credentials import Login, Peer
 from engine.control.server import ControlServer
 from engine.control.service.listening_sockets import ListeningSockets
 from engine.control.service.tls_files import TlsFiles
@@ -41,7 +41,7 @@ class Acceptor:
     def __init__(
         self,
         server: ControlServer,
-        answers: Callable[[str], Handler],
+        answers: Callable[[Peer], Handler],
         allowed: AllowedAddresses,
         *,
         most: int,
@@ -54,11 +54,14 @@ class Acceptor:
             answers: returns what answers the requests of a connection, from its peer.
             allowed: under which names.
             most: how many connections there may be. Those of the Unix socket are let in as long as there are not so many of
-                them alone.
+                them alone; and those that have shown no credential are a quarter of them at most.
             tls: encrypts those of the network.
         """
         self.open: int = 0
         self._local = 0  # of them, those of the Unix socket
+        # Those that had shown no credential when it was looked last, the oldest first.
+        self._strangers: dict[Peer, trio.CancelScope] = {}
+        self._most_strangers = max(1, most // 4)
         self._server = server
         self._answers = answers
         self._allowed = allowed
@@ -88,13 +91,30 @@ class Acceptor:
             await self._refuse(stream, _FULL)
             return
         self.open += 1
+        self._make_room()
+        peer = Peer(_address(accepted))
+        scope = self._strangers[peer] = trio.CancelScope()
         try:
-            metered = MeteredStream(stream, self._count)
-            await HttpConnection(metered, self._allowed, self._answers(_peer(accepted))).serve()
+            with scope:
+                metered = MeteredStream(stream, self._count)
+                await HttpConnection(metered, self._allowed, self._answers(peer)).serve()
         except Exception as error:  # noqa: BLE001  # a fault ends one connection, and neither the server nor its host
             self._server.incident(error)
         finally:
+            self._strangers.pop(peer, None)
             self.open -= 1
+
+    def _make_room(self) -> None:
+        """End the oldest connection that has shown no credential, if there are too many. Not a checkpoint.
+
+        They take the place of each other, and not of those who have a token.
+        """
+        if len(self._strangers) >= self._most_strangers:
+            self._strangers = {peer: scope for peer, scope in self._strangers.items() if not peer.is_known}
+        if len(self._strangers) >= self._most_strangers:
+            oldest = next(iter(self._strangers))
+            self._server.note_refusal("full")
+            self._strangers.pop(oldest).cancel(reason="too many connections have shown no credential")
 
     async def _serve_local(self, stream: trio.SocketStream) -> None:
         """Serve a connection of the Unix socket, if it is ours. A checkpoint."""
@@ -142,7 +162,7 @@ class Acceptor:
         self._server.metrics.add("engine_control_bytes_total", direction, value=size)
 
 
-def _peer(accepted: trio.SocketStream) -> str:
+def _address(accepted: trio.SocketStream) -> str:
     """Return the address of the other side, for counting failed logins."""
     try:
         return str(accepted.socket.getpeername()[0])

@@ -17,7 +17,7 @@ from typing import Final, Protocol, final
 
 import trio
 
-from engine.control.credentials import Login, RateLimit
+from engine.control.credentials import Login, Peer, RateLimit
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.handshake import HelloParams, HelloResult, PingParams, PingResult, Role, WireLimits
 from engine.control.protocol.server_methods import RpcCancelParams, RpcCancelResult
@@ -93,7 +93,7 @@ class ClientConnection:
     Attributes:
         id: its name in `by` and in lists of clients.
         login: what its credentials give; None until `hello`, for browsers.
-        peer: the address of the other side; empty: this machine's own socket.
+        peer: the other side.
         client_name: of the program, from its `hello`.
         since: when it connected.
         instance: of the program, from its `hello`: the same after it has reconnected; empty: it does not say.
@@ -110,13 +110,13 @@ class ClientConnection:
         login: Login | None,
         since: float,
         refusals: TimeSlots,
-        peer: str = "",
+        peer: Peer | None = None,
         kind: str = "websocket",
     ) -> None:
         """Make it of an open transport, which it closes. *refusals* says when to read on after what was refused."""
         self.id = connection_id
         self.login = login
-        self.peer = peer
+        self.peer = peer or Peer()
         self.client_name = ""
         self.since = since
         self.instance = ""
@@ -275,7 +275,7 @@ class ClientConnection:
                 self._cancel_call(note.id)
 
     def _start_call(self, call: Call) -> None:
-        refusal = self._refusal()
+        refusal = self._refusal(call)
         if refusal is not None:
             self._answer_soon(self._side.fail(call, refusal))
             return
@@ -292,15 +292,18 @@ class ClientConnection:
                 scope = self._running[call.id] = trio.CancelScope()
                 self._nursery.start_soon(self._run_call, call, scope)
 
-    def _refusal(self) -> Refusal | None:
-        """Return why the next request is not run, if it is not."""
+    def _refusal(self, call: Call) -> Refusal | None:
+        """Return why a request is not run, if it is not."""
         if self._requests.is_over(""):
             limit = _REQUESTS_PER_SECOND
             return Refusal("rate_limited", f"more than {limit} requests in a second", retry_after=1.0)
         # An answer that was not read counts like a request that runs: else a client that reads nothing fills the memory.
         limit = self._service.limits.in_flight
-        if len(self._answers) + len(self._running) >= limit or self._unread > _MOST_UNREAD:
-            return Refusal("overloaded", "read the answers before you send more requests", limit=limit)
+        # A client with as many requests as it may have must be able to show that it is there, and to end one of them.
+        running = 0 if isinstance(call.params, PingParams | RpcCancelParams) else len(self._running)
+        if len(self._answers) + running >= limit or self._unread > _MOST_UNREAD:
+            text = "read the answers" if self._answers else "wait for an answer"
+            return Refusal("overloaded", f"{text} before you send more requests", limit=limit)
         return None
 
     def _say_hello(self, call: Call, hello: HelloParams) -> None:

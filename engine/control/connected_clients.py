@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar, final
 
 import trio
@@ -14,9 +15,11 @@ from engine.control.credentials import Login
 from engine.control.lingering_turns import Chain
 from engine.control.protocol.handshake import may
 from engine.control.service.metrics import Sample
+from engine.control.transport.request_head import BadRequest
 from engine.core.ids import SessionId
 
 K = TypeVar("K")
+_REVOKED_TOKEN: Final = "the token was revoked, or has another role now"
 _AT_ONCE: Final = 32
 _LAST_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.02
@@ -47,6 +50,8 @@ class ConnectedClients:
         self.most_of_a_token: int = most_of_a_token
         self.by_id: dict[str, ClientSubscriptions] = {}
         self.streams: dict[EndableStream, Login] = {}
+        # Of HTTP, which run now.
+        self._requests: dict[trio.CancelScope, Login] = {}
         # Counted as they come and go: with ten thousand, to look at all of them each time would take minutes.
         self._of_chain: Counter[Chain] = Counter()
         self._of_token: Counter[str] = Counter()
@@ -112,13 +117,26 @@ class ConnectedClients:
             connection.close(code, reason)
 
     def close_revoked(self, names: frozenset[str]) -> None:
-        """Close those that use these tokens. Not a checkpoint."""
+        """Close those that use these tokens, and end their requests. Not a checkpoint."""
         for connection in self:
             if connection.login is not None and connection.login.name in names:
-                connection.close(REVOKED, "the token was revoked, or has another role now")
-        for stream, login in self.streams.items():
+                connection.close(REVOKED, _REVOKED_TOKEN)
+        scopes = [(stream.scope, login) for stream, login in self.streams.items()]
+        for scope, login in (*scopes, *self._requests.items()):
             if login.name in names:
-                stream.scope.cancel(reason="the token was revoked")
+                scope.cancel(reason=_REVOKED_TOKEN)
+
+    @contextmanager
+    def until_revoked(self, login: Login) -> Iterator[None]:
+        """Cancel what a request of HTTP runs in here once its token is revoked. Not a checkpoint. Raises `BadRequest` then."""
+        with trio.CancelScope() as scope:
+            self._requests[scope] = login
+            try:
+                yield
+            finally:
+                del self._requests[scope]
+        if scope.cancelled_caught:
+            raise BadRequest(401, _REVOKED_TOKEN)
 
     def close_unneeded(self, reason: str) -> None:
         """Close those that wait for nothing here, so that they find the server's successor. Not a checkpoint."""

@@ -35,6 +35,19 @@ _BROWSER: Final = re.compile(r"([a-z0-9][a-z0-9_.-]{0,63})\.([0-9]{1,12})\.([A-Z
 _CHALLENGE: Final = re.compile(r"([0-9]{1,12}\.[A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{43})")
 
 
+@attrs.define(eq=False)
+class Peer:
+    """The other side of a connection.
+
+    Attributes:
+        address: failed logins are counted for it; empty: this machine's own socket.
+        is_known: whether it has shown a credential.
+    """
+
+    address: str = ""
+    is_known: bool = False
+
+
 @attrs.frozen
 class Login:
     """What a credential gives.

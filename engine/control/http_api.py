@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from hashlib import sha256
 from http import HTTPStatus
 from typing import Final, Protocol, cast, final
@@ -14,7 +15,7 @@ import trio
 
 from engine.control.client_connection import BAD_TOKEN, TOO_FAST
 from engine.control.control_methods import Documents
-from engine.control.credentials import KEY_SECONDS, BrowserProofs, ClientCredentials, Login, RateLimit
+from engine.control.credentials import KEY_SECONDS, BrowserProofs, ClientCredentials, Login, Peer, RateLimit
 from engine.control.event_stream import stream_params
 from engine.control.http_routes import RpcRoute, kind_of, route_of, seconds_to_wait, status_of
 from engine.control.page_files import is_page, page_response
@@ -110,12 +111,16 @@ class ControlApi(Protocol):
         """Log a fault; return the text to look for in the log."""
         ...
 
-    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
+    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: Peer) -> None:
         """Serve a client until it goes; failed logins are counted for *peer*."""
         ...
 
     def is_full_for(self, login: Login) -> bool:
         """Return whether as many connections use a token as may."""
+        ...
+
+    def until_revoked(self, login: Login) -> AbstractContextManager[None]:
+        """Return what cancels its body once a token is revoked. Raises `BadRequest` then."""
         ...
 
     def note_refusal(self, reason: str) -> None:
@@ -131,8 +136,8 @@ class ControlApi(Protocol):
 class HttpApi:
     """Answers the requests of one connection."""
 
-    def __init__(self, api: ControlApi, peer: str) -> None:
-        """Make it for the connection of *peer*, an address, which failed logins are counted for."""
+    def __init__(self, api: ControlApi, peer: Peer) -> None:
+        """Make it for the connection of *peer*, which failed logins are counted for."""
         self._api = api
         self._peer = peer
         self._requests = RateLimit(_REQUESTS_PER_SECOND, now=trio.current_time)
@@ -149,6 +154,12 @@ class HttpApi:
     async def answer(self, request: HttpRequest) -> Answer:
         """Answer *request*. A checkpoint. Raises `BadRequest`."""
         self.check_pace()
+        login = self._bearer(request.head)
+        # None: it is refused, or asks for what needs no token.
+        with nullcontext() if login is None else self._api.until_revoked(login):
+            return await self._answer(request)
+
+    async def _answer(self, request: HttpRequest) -> Answer:
         answer = await self._own_address(request)
         if answer is None:
             route, login = route_of(request), self.login(request.head)
@@ -181,7 +192,6 @@ class HttpApi:
         seconds = seconds_to_wait(head)
         end = trio.current_time() + (seconds or 0)
         while seconds is not None:
-            login = self.login(head)  # the token may have been revoked since
             left = max(end - trio.current_time(), 0)
             params: Mapping[str, Json] = {
                 "session_id": route.params["session_id"],
@@ -203,7 +213,10 @@ class HttpApi:
         if error.status in _REFUSALS:
             self._api.note_refusal(_REFUSALS[error.status])
         fields = _REFUSAL_FIELDS.get(error.status, ())
-        return _problem(error.status, error.reason, {"kind": kind_of(error.status)}, fields)
+        facts: dict[str, Json] = {"kind": kind_of(error.status)}
+        if error.limit is not None:
+            facts["limit"] = error.limit
+        return _problem(error.status, error.reason, facts, fields)
 
     # -- addresses of their own ------------------------------------------------------------
 
@@ -296,9 +309,9 @@ class HttpApi:
         Never of a good credential, however many have failed: any user of this machine, and on some browsers any page,
         could lock out the others by that.
         """
-        if self._api.failed_logins.is_over(self._peer):
+        if self._api.failed_logins.is_over(self._peer.address):
             return BadRequest(429, _TOO_MANY_LOGINS)
-        self._api.failed_logins.add(self._peer)
+        self._api.failed_logins.add(self._peer.address)
         return BadRequest(401, reason)
 
     def _ticket(self, head: RequestHead) -> Answer:
@@ -342,13 +355,14 @@ class HttpApi:
             return None, None
         login = self._api.credentials.use_socket_ticket(tickets[0]) if tickets else self._bearer(head)
         if login is None:
-            if self._api.failed_logins.is_over(self._peer):
+            if self._api.failed_logins.is_over(self._peer.address):
                 return None, (TOO_FAST, _TOO_MANY_LOGINS)
-            self._api.failed_logins.add(self._peer)
+            self._api.failed_logins.add(self._peer.address)
             self._api.note_refusal("token")
             return None, (BAD_TOKEN, "the token or ticket is not valid")
         if self._api.is_full_for(login):
             raise BadRequest(503, f"too many connections use the token {login.name}")
+        self._peer.is_known = True
         return login, None
 
     def login(self, head: RequestHead) -> Login:
@@ -356,6 +370,7 @@ class HttpApi:
         login = self._bearer(head)
         if login is None:
             raise self._failed_login("send a valid token: Authorization: Bearer TOKEN")
+        self._peer.is_known = True
         return login
 
     def _bearer(self, head: RequestHead) -> Login | None:

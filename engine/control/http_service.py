@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, final
 
@@ -11,7 +12,7 @@ import attrs
 import trio
 
 from engine.control.control_methods import Caller, Documents, Methods
-from engine.control.credentials import BrowserProofs, ClientCredentials, Login, RateLimit
+from engine.control.credentials import BrowserProofs, ClientCredentials, Login, Peer, RateLimit
 from engine.control.event_stream import EventStream, stream_answer
 from engine.control.protocol.error_kinds import Refusal
 from engine.control.protocol.handshake import WireLimits, may
@@ -63,13 +64,17 @@ class HttpService:
         """Whether new work is taken, and can be kept."""
         return self._server.draining.until is None and self._methods.is_ready()
 
-    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: str = "") -> None:
+    async def run_connection(self, transport: MessageTransport, login: Login | None, peer: Peer) -> None:
         """Serve a client until it goes. A checkpoint."""
         await self._server.run_connection(transport, login, peer)
 
     def is_full_for(self, login: Login) -> bool:
         """Return whether as many connections use a token as may."""
         return self._server.clients.is_full_for(login)
+
+    def until_revoked(self, login: Login) -> AbstractContextManager[None]:
+        """Return what cancels its body once a token is revoked. Raises `BadRequest` then."""
+        return self._server.clients.until_revoked(login)
 
     def note_refusal(self, reason: str) -> None:
         """Count a request that was refused. Not a checkpoint."""

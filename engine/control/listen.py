@@ -17,7 +17,7 @@ import trio
 
 from engine.control.acceptor import OWNER, Acceptor, peer_uid
 from engine.control.client_connection import RESTART
-from engine.control.credentials import ClientCredentials
+from engine.control.credentials import ClientCredentials, Peer
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
 from engine.control.http_service import HttpService
@@ -278,7 +278,7 @@ class _Serving:
             finally:
                 server.clients.close(RESTART, "the server ends")
 
-    def _answers(self, http: HttpService, peer: str) -> Handler:
+    def _answers(self, http: HttpService, peer: Peer) -> Handler:
         """Return what answers the requests of a connection."""
         api, adapter = HttpApi(http, peer), self._options.adapter
         return api if adapter is None else adapter(self._engine, self._server, api)

@@ -15,7 +15,7 @@ from engine.control.client_connection import HEARTBEAT, RESTART, ClientConnectio
 from engine.control.client_subscriptions import ClientSubscriptions
 from engine.control.connected_clients import ConnectedClients
 from engine.control.control_methods import Caller, Methods
-from engine.control.credentials import ClientCredentials, Login, RateLimit
+from engine.control.credentials import ClientCredentials, Login, Peer, RateLimit
 from engine.control.lingering_turns import Chain, LingeringTurns
 from engine.control.presence import Presence
 from engine.control.protocol.answer_methods import (
@@ -149,11 +149,11 @@ class ControlServer:
     # -- connections ---------------------------------------------------------------------------
 
     async def run_connection(
-        self, transport: MessageTransport, login: Login | None, peer: str = "", *, kind: str = "websocket"
+        self, transport: MessageTransport, login: Login | None, peer: Peer | None = None, *, kind: str = "websocket"
     ) -> None:
         """Serve a client until it goes. A checkpoint; cancelling it closes the connection.
 
-        Failed logins are counted for *peer*, an address; empty: of the Unix socket.
+        Failed logins are counted for *peer*; None: of the Unix socket.
         """
         if self.draining.over.is_set():
             await transport.close(RESTART, "the server ends")
@@ -191,6 +191,7 @@ class ControlServer:
             self.note_refusal("hello" if refusal.kind == "unsupported" else refusal.kind, connection.login)
             raise
         connection.login = login
+        connection.peer.is_known = True
         role = lower_role(login.role, hello.role)
         connection.client_name, connection.instance = hello.client.name, hello.client.instance
         audit("connect", client=hello.client.name, token=login.name, role=role, transport=connection.kind)
@@ -221,9 +222,9 @@ class ControlServer:
         if hello.ticket is not None:
             login = self.credentials.use_socket_ticket(hello.ticket)
         if login is None:
-            if self.failed_logins.is_over(connection.peer):
+            if self.failed_logins.is_over(connection.peer.address):
                 raise Refusal("rate_limited", "too many failed logins: wait a second", retry_after=1.0)
-            self.failed_logins.add(connection.peer)
+            self.failed_logins.add(connection.peer.address)
             has_ticket = hello.ticket is not None
             raise Refusal("forbidden", "the ticket is not valid" if has_ticket else "a token or a ticket is needed")
         if self.clients.is_full_for(login):

@@ -152,7 +152,7 @@ async def test_body_is_read_as_strictly_as_messages(tmp_path: Path) -> None:
         large = json.dumps({"text": "ж" * 450_000, "key": "p"}, ensure_ascii=False).encode()
         assert (await http.post(f"{address}/prompt", content=large, headers=json_type)).status_code == 202
         too_large = await http.post("/v1/rpc", content=b" " * (1 << 20) + b"{}", headers=json_type)
-        assert (too_large.status_code, too_large.json()["kind"]) == (413, "too_large")
+        assert (too_large.status_code, too_large.json()["kind"], too_large.json()["limit"]) == (413, "too_large", 1 << 20)
         keyed = await http.post(f"{address}/requests/r1", json={"answer": "once"}, headers={"idempotency-key": "k"})
         assert (keyed.status_code, keyed.json()["what"]) == (404, "question")
 
@@ -307,7 +307,7 @@ async def test_bodies_have_limits(tmp_path: Path) -> None:
             assert (await http.post(path, content=b" " * size, headers=nobody)).status_code == status, path
         assert (await http.post("/v1/uploads", content=bytes(32 << 20), headers=BINARY)).status_code == 200
         refused = await http.post("/v1/uploads", content=bytes((32 << 20) + 1), headers=BINARY)
-        assert (refused.status_code, refused.json()["kind"]) == (413, "too_large")
+        assert (refused.status_code, refused.json()["kind"], refused.json()["limit"]) == (413, "too_large", 32 << 20)
 
 
 async def test_proxy_may_keep_its_path(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import platform
 import re
 import time
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +28,7 @@ from engine.core.version import __version__
 from engine.session.engine_options import PermissionOptions
 from engine.testing.script import Answer, Pause, call, done, text
 from engine.testing.scripted_provider import ScriptedProvider
+from tests.support.raw_http import raw_stream, read_answer, read_to_end, request
 from tests.support.served_engine import HELLO, Client, NoArguments, Server, served
 
 ASKS: list[Answer] = [[*call("wait_forever", id="c1"), *done("calls")], [*text("Done."), *done()]]
@@ -199,6 +201,29 @@ async def test_connections_have_a_limit(tmp_path: Path) -> None:
         assert (await http.get("/healthz")).status_code == 200
         async with server.unix() as client:
             await client.hello()
+
+
+async def test_strangers_take_the_place_of_each_other(tmp_path: Path) -> None:
+    """Connections that show no credential are a quarter of all, and the oldest of them goes first."""
+    options = ServeOptions(folder=tmp_path / "run", connections=4)
+    async with served(tmp_path, options=options) as server, raw_stream(server.port) as known, AsyncExitStack() as stack:
+        ask = request("/v1/ticket", server.port, method="POST", body="{}", token=server.at.token)
+        await known.send_all(ask)
+        ticket = json.loads((await read_answer(known)).body)["ticket"]
+        # From its hello on, this one is known, too.
+        client, _ = await stack.enter_async_context(server.websocket())
+        await client.hello(ticket=ticket)
+        strangers: list[trio.SocketStream] = []
+        for _ in range(3):
+            stranger = await stack.enter_async_context(raw_stream(server.port))
+            await stranger.send_all(request("/healthz", server.port))
+            assert (await read_answer(stranger)).status == 200
+            if strangers:
+                assert await read_to_end(strangers[-1]) == b""
+            strangers.append(stranger)
+        assert (await client.result("ping"))["time"] > 0
+        await known.send_all(ask)
+        assert (await read_answer(known)).status == 200
 
 
 async def test_connections_of_a_token_have_a_limit(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from trio.testing import MockClock
 from trio_websocket import ConnectionClosed, WebSocketConnection
 
 import engine
-from engine.control.credentials import ClientCredentials, Login, digest_of
+from engine.control.credentials import ClientCredentials, Login, Peer, digest_of
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
 from engine.control.http_service import HttpService
@@ -227,28 +227,33 @@ async def test_wait_ends_with_its_token(tmp_path: Path, clock: MockClock) -> Non
         served(tmp_path, *SLOW, seconds=3600) as server,
         server.unix() as owner,
         raw_stream(server.port) as stream,
+        raw_stream(server.port) as calling,
     ):
         await owner.hello()
         session_id = await owner.new_session(tmp_path)
         body, fields = json.dumps({"text": "Go", "key": "p1"}), "Prefer: wait=600\r\n"
         target = f"/v1/sessions/{session_id}/prompt"
         await stream.send_all(request(target, server.port, method="POST", body=body, token=token, fields=fields))
-        while (await owner.result("session.get", session_id=session_id))["head"]["turn"] is None:
+        while (turn := (await owner.result("session.get", session_id=session_id))["head"]["turn"]) is None:
             await trio.sleep(0.01)
+        params = {"session_id": session_id, "turn_id": turn["turn_id"], "timeout": 60}
+        body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "wait", "params": params})
+        await calling.send_all(request("/v1/rpc", server.port, method="POST", body=body, token=token))
         await trio.to_thread.run_sync(revoke_token, tmp_path / "run", "phone")
         status = request("/v1/status", server.port, token=token)
         while (await exchange(server.port, status)).status == 200:
             await trio.sleep(0.05)
 
-        async def read() -> None:
-            answers.append((await read_answer(stream)).status)
+        async def read(waiting: trio.SocketStream) -> None:
+            answers.append((await read_answer(waiting)).status)
 
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(read)
-            while not answers:
+            nursery.start_soon(read, stream)
+            nursery.start_soon(read, calling)
+            while len(answers) < 2:
                 await trio.testing.wait_all_tasks_blocked(0.01)
                 clock.jump(10)
-    assert answers == [401]
+    assert answers == [401, 401]
 
 
 @pytest.mark.parametrize("path", ["/v1/socket", "/v1/sessions/{}/stream"])
@@ -269,7 +274,7 @@ async def test_token_revoked_while_its_client_is_let_in(tmp_path: Path, path: st
         credentials.set_tokens({digest_of("phone"): Login("phone", "full")})
         methods = EngineMethods(eng)
         server = ControlServer(methods, credentials)
-        api = HttpApi(HttpService(server, methods, EngineMeter(eng, server.metrics).samples), "")
+        api = HttpApi(HttpService(server, methods, EngineMeter(eng, server.metrics).samples), Peer())
         received.put_data(request(path.format(session.id), 80, host="localhost", token="phone", fields=fields))
         async with trio.open_nursery() as nursery:
             stream = trio.StapledStream(sent, received)

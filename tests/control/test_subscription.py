@@ -185,11 +185,17 @@ async def test_requests_in_flight_are_bounded(tmp_path: Path) -> None:
         refused = [await client.note() for _ in range(6)]
         assert {answer["error"]["data"]["kind"] for answer in refused} == {"overloaded"}
         assert {answer["id"] for answer in refused} == {f"w{number}" for number in range(64, 70)}
+        # Who has as many as there may be can show that it is there, and free one.
+        pings = [{"jsonrpc": "2.0", "id": f"p{number}", "method": "ping", "params": {}} for number in range(32)]
+        await client.send(json.dumps(pings))
+        assert all(answer["result"]["time"] > 0 for answer in json.loads(await client.receive()))
+        assert (await client.result("rpc.cancel", id="w1")) == {"cancelled": True}
+        assert (await client.note())["error"]["data"]["kind"] == "cancelled"
         await client.send(json.dumps({"jsonrpc": "2.0", "method": "rpc.cancel", "params": {"id": "w0"}}))
         assert (await client.note())["error"]["data"]["kind"] == "cancelled"
         assert (await client.result("ping"))["time"] > 0
         await client.result("cancel", session_id=session_id, turn_id=turn_id)
-        answers = [await client.note() for _ in range(63)]
+        answers = [await client.note() for _ in range(62)]
         assert {answer["result"]["state"] for answer in answers} == {"over"}
 
 

@@ -4,9 +4,10 @@ import { readFileSync } from "node:fs";
 import test from "node:test";
 import { parseDiff, WIDE } from "../../engine/control/page/diff.js";
 import { languageOf, lex } from "../../engine/control/page/highlight.js";
-import { MARKS, OUTCOMES, STATES } from "../../engine/control/page/lanes/lane-words.js";
+import { MARKS, OUTCOMES, segmentText, STATES, stateOf } from "../../engine/control/page/lanes/lane-words.js";
+import { tableCells } from "../../engine/control/page/lanes/lanes-table.js";
 import { patternNodes } from "../../engine/control/page/lanes/patterns.js";
-import { callState, statusText } from "../../engine/control/page/words.js";
+import { callState, connectionText, endText, statusText } from "../../engine/control/page/words.js";
 
 const pageFile = (name) => readFileSync(new URL(`../../engine/control/page/${name}`, import.meta.url), "utf8");
 const areDistinct = (values) => assert.deepEqual(values, [...new Set(values)]);
@@ -30,6 +31,32 @@ test("states of a session have words and a shape of their own", () => {
     ["Idle", "Working, step 2", "Retry 3 in 5 s", "Waits for 2 answers", "Stopping, at most 2.0 s", "Parked: waits for an answer", "Interrupted", "Open in another engine"],
   );
   areDistinct(states.map(({ icon }) => shapeOf(icon)));
+});
+
+test("a turn that does not end after its grace is not called saved", () => {
+  const text = (now) => statusText({ type: "busy" }, { ending: { until: 12 }, now }).text;
+  assert.deepEqual([12, 12.9, 13, 60].map(text), ["Stopping: saving", "Stopping: saving", "No answer: it may still run", "No answer: it may still run"]);
+});
+
+test("a connection that is behind, and a server that ends, are said", () => {
+  assert.equal(connectionText("behind", { events: 12 }), "Catching up: 12 events");
+  assert.deepEqual(
+    ["connecting", "live", "offline", "refused"].map((state) => connectionText(state, {})),
+    ["Connecting", "Connected", "No connection", "Signed out"],
+  );
+  assert.equal(connectionText("live", {}, "http"), "Connected, without a WebSocket");
+  assert.equal(endText(null, 10), "");
+  assert.equal(endText(70, 10), "The server is about to end in 1 min 0 s. No new turns can begin.");
+  assert.equal(endText(9, 10), "The server is about to end. No new turns can begin.");
+});
+
+test("what was interrupted ends where its record ends", () => {
+  const segment = { kind: "running", from: 1, to: null, note: "" };
+  assert.match(segmentText(segment, 0, 3), /until now$/);
+  assert.match(segmentText(segment, 0, 3, true), /to 0:03\.00$/);
+  const row = { kind: "call", name: "bash", from: 1, to: null, segments: [segment], marks: [], ending: null, outcome: null, facts: {} };
+  assert.equal(tableCells(row, 0, 3)[1], stateOf(row));
+  assert.equal(tableCells(row, 0, 3, true)[1], "interrupted");
 });
 
 test("states of a call have a shape and words of their own", () => {

@@ -137,7 +137,9 @@ class OpencodeApi:
             for method, pattern, handler in self._routes:
                 matched = pattern.fullmatch(request.head.path)
                 if matched is not None and method == request.head.method.replace("HEAD", "GET"):
-                    return await handler(_Call(request.head, body_of(request), login, matched.groupdict()))
+                    call = _Call(request.head, body_of(request), login, matched.groupdict())
+                    with self._server.clients.until_revoked(login):
+                        return await handler(call)
             raise BadRequest(404, f"this server has no {request.head.method} {request.head.path}")
         except BadRequest as error:
             return _refused(error.status, error.reason)

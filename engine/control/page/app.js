@@ -3,13 +3,13 @@
 import { h, replace, setText } from "./dom.js";
 import { connect } from "./client/engine-client.js";
 import { REFUSED } from "./client/links.js";
-import { duration } from "./formats.js";
 import { icon } from "./icons.js";
 import { looks, setLook } from "./looks.js";
 import { Sidebar } from "./sidebar.js";
 import { FOREIGN, isSignedIn, signInWith, signOut, takeTicket } from "./sign-in.js";
 import { oneLine, visible } from "./text.js";
 import { announce, button, dialog, loadPart, problem } from "./widgets.js";
+import { connectionText, endText } from "./words.js";
 
 // What other clients are shown.
 const NAME = "browser";
@@ -170,7 +170,7 @@ class App {
   #tick() {
     const isStale = this.state === "offline" || this.state === "refused";
     this.frame.classList.toggle("is-stale", isStale);
-    setText(this.sidebar.foot, this.#connectionText());
+    setText(this.sidebar.foot, connectionText(this.state, this.details, this.client?.transport));
     const text = this.#lineText();
     this.line.hidden = !text;
     if (text !== this.lineText) {
@@ -189,21 +189,6 @@ class App {
 
   ticks = 1;
 
-  #connectionText() {
-    switch (this.state) {
-      case "live":
-        return this.client?.transport === "http" ? "Connected, without a WebSocket" : "Connected";
-      case "behind":
-        return `Catching up: ${this.details.events} events`;
-      case "offline":
-        return "No connection";
-      case "refused":
-        return "Signed out";
-      default:
-        return "Connecting";
-    }
-  }
-
   #lineText() {
     if (this.state === "refused") return "This page is signed out: 12 hours have passed, the token was revoked, or this is the server of another store. Run “engine serve --open” to open it again.";
     if (this.state === "offline") {
@@ -212,8 +197,7 @@ class App {
       const why = this.details.why === FOREIGN ? ` ${FOREIGN}` : "";
       return `No connection since ${since}. What you see is from then.${why} ${left ? `Trying again in ${left} s.` : "Trying again."}`;
     }
-    if (this.until) return `The server is about to end${this.until > this.now() ? ` in ${duration(this.until - this.now())}` : ""}. No new turns can begin.`;
-    return "";
+    return endText(this.until, this.now());
   }
 
   async #watch() {

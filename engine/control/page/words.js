@@ -1,6 +1,10 @@
 // What the page says about turns, calls and answers, in one place.
 
+import { duration } from "./formats.js";
 import { oneLine } from "./text.js";
+
+// How long a turn may take to be saved after its grace, before that is called no answer.
+const SAVING_SECONDS = 1;
 
 export const STOP_REASONS = {
   completed: "Done",
@@ -166,8 +170,9 @@ export function statusText(status, { now = 0, ending = null, parked = false, int
   if (row?.holder === "elsewhere") return { key: "elsewhere", icon: "elsewhere", text: "Open in another engine" };
   if (parked) return { key: "parked", icon: "parked", text: "Parked: waits for an answer" };
   if (ending) {
-    const left = Math.max(0, ending.until - now);
-    return { key: "ending", icon: "ending", text: left > 0 ? `Stopping, at most ${left.toFixed(1)} s` : "Stopping: saving" };
+    const left = ending.until - now;
+    const saving = left > -SAVING_SECONDS ? "Stopping: saving" : "No answer: it may still run";
+    return { key: "ending", icon: "ending", text: left > 0 ? `Stopping, at most ${left.toFixed(1)} s` : saving };
   }
   switch (status?.type) {
     case "waiting":
@@ -183,4 +188,32 @@ export function statusText(status, { now = 0, ending = null, parked = false, int
     default:
       return { key: "idle", icon: "idle", text: "Idle" };
   }
+}
+
+/**
+ * Return how the connection is.
+ * @param {string} state @param {{events?: number}} details of the state @param {string} [transport]
+ */
+export function connectionText(state, details, transport = "") {
+  switch (state) {
+    case "live":
+      return transport === "http" ? "Connected, without a WebSocket" : "Connected";
+    case "behind":
+      return `Catching up: ${details.events} events`;
+    case "offline":
+      return "No connection";
+    case "refused":
+      return "Signed out";
+    default:
+      return "Connecting";
+  }
+}
+
+/**
+ * Return what is said of a server that is about to end.
+ * @param {?number} until when, in seconds since the epoch; null: it is not @param {number} now
+ */
+export function endText(until, now) {
+  if (until === null || until === undefined) return "";
+  return `The server is about to end${until > now ? ` in ${duration(until - now)}` : ""}. No new turns can begin.`;
 }

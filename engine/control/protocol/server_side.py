@@ -107,7 +107,9 @@ class ServerSide:
             largest: the longest result.
             count: called for each answer, with the method (`unknown`: there is no such) and `ok` or the error's code.
         """
-        rpc = RpcLimits(bytes=limits.message_bytes, batch=limits.batch, in_flight=limits.in_flight)
+        # With room for what is answered at once, `ping` and `rpc.cancel`: the connection refuses other requests above the limit.
+        in_flight = limits.in_flight + limits.batch
+        rpc = RpcLimits(bytes=limits.message_bytes, batch=limits.batch, in_flight=in_flight)
         return cls(RpcConnection(rpc), count, largest)
 
     def welcome(self, role: Role) -> None:

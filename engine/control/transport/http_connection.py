@@ -148,7 +148,7 @@ class HttpConnection:
             check_access(head, self._allowed)
             limit = self._handler.body_limit(head)
             if head.length > limit:
-                raise BadRequest(413, f"the body is longer than {limit} bytes")
+                raise BadRequest(413, f"the body is longer than {limit} bytes", limit=limit)
             http = _h11_connection(received)
             body = await self._read_body(http, head)
             if body is None:
@@ -221,7 +221,7 @@ class HttpConnection:
         with trio.move_on_after(HEAD_SECONDS):  # noqa: ASYNC912  # none where the head is here
             while (end := self._buffer.find(END_OF_HEAD, 0, HEAD_LIMIT)) < 0:
                 if len(self._buffer) >= HEAD_LIMIT:
-                    raise BadRequest(431, f"the head is longer than {HEAD_LIMIT} bytes")
+                    raise BadRequest(431, f"the head is longer than {HEAD_LIMIT} bytes", limit=HEAD_LIMIT)
                 if not await self._fill():
                     return None
             return self._take(end + len(END_OF_HEAD))

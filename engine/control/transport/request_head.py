@@ -44,13 +44,17 @@ _ONCE: Final = frozenset(
 
 
 class BadRequest(Exception):  # the name HTTP gives it
-    """The request is refused: *status* and a reason for a person; the connection is closed after it."""
+    """The request is refused: *status* and a reason for a person; the connection is closed after it.
 
-    def __init__(self, status: int, reason: str) -> None:
+    *limit* is what it exceeds, if that is why.
+    """
+
+    def __init__(self, status: int, reason: str, *, limit: int | None = None) -> None:
         """Make it."""
         super().__init__(f"{status}: {reason}")
         self.status = status
         self.reason = reason
+        self.limit = limit
 
 
 @attrs.frozen

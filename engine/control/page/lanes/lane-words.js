@@ -86,8 +86,9 @@ export function outcomeKey(row) {
   return outcome.status === "completed" && outcome.failed ? "failed" : outcome.status;
 }
 
-/** @param {Row} row @returns {string} how it ended, or what it does */
-export function stateOf(row) {
+/** @param {Row} row @param {boolean} [isStopped] nothing runs it any more @returns {string} how it ended, or what it does */
+export function stateOf(row, isStopped = false) {
+  if (row.to === null && isStopped) return "interrupted";
   const key = outcomeKey(row);
   if (key !== "") {
     const reason = row.outcome?.reason ? ` (${row.outcome.reason.replaceAll("_", " ")})` : "";
@@ -115,11 +116,11 @@ export function causeOf(ending) {
   return CAUSES[ending.cause] ?? ending.cause;
 }
 
-/** @param {import("./lane-rows.js").Segment} segment @param {number} origin @param {number} now */
-export function segmentText(segment, origin, now) {
+/** @param {import("./lane-rows.js").Segment} segment @param {number} origin @param {number} now @param {boolean} [isStopped] nothing runs it any more */
+export function segmentText(segment, origin, now, isStopped = false) {
   const name = STATES[segment.kind]?.[1] ?? segment.kind;
   const to = segment.to ?? now;
-  const span = `${duration(to - segment.from)}, from ${clock(segment.from - origin, 2)} ${segment.to === null ? "until now" : `to ${clock(to - origin, 2)}`}`;
+  const span = `${duration(to - segment.from)}, from ${clock(segment.from - origin, 2)} ${segment.to === null && !isStopped ? "until now" : `to ${clock(to - origin, 2)}`}`;
   return segment.note ? `${name}: ${span}: ${segment.note}` : `${name}: ${span}`;
 }
 
@@ -146,11 +147,11 @@ export function factsOf(row, origin, now, isStopped = false) {
   const end = row.to ?? now;
   /** @type {[string, string][]} */
   const facts = [
-    ["State", row.to === null && isStopped ? "interrupted" : stateOf(row)],
+    ["State", stateOf(row, isStopped)],
     ["Time", `${row.partial ? "before " : ""}${clock(row.from - origin, 2)} to ${row.to === null && !isStopped ? "now" : clock(end - origin, 2)}`],
     ["Duration", duration(end - row.from - goneTime(row))],
   ];
-  if (row.kind !== "turn") row.segments.forEach((each, n) => facts.push([n ? "" : "Phases", segmentText(each, origin, now)]));
+  if (row.kind !== "turn") row.segments.forEach((each, n) => facts.push([n ? "" : "Phases", segmentText(each, origin, now, isStopped)]));
   if (row.ending !== null) facts.push(["Ending", endingText(row.ending, origin)]);
   row.marks.forEach((each, n) => facts.push([n ? "" : "Marks", markText(each, origin)]));
   const { facts: known } = row;

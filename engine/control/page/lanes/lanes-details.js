@@ -18,7 +18,7 @@ export function showDetails(view, key) {
   const { now, scale, isStopped } = view.view;
   const { row } = line;
   const cell = cellsOf(row).find((each) => each.key === key);
-  const about = cell ? cellText(cell, scale.begin, now) : "";
+  const about = cell ? cellText(cell, scale.begin, now, isStopped) : "";
   const facts = factsOf(row, scale.begin, now, isStopped);
   // Drawn again only if it says something else: a selection in it would be lost.
   const shown = JSON.stringify([key, about, facts]);
@@ -35,7 +35,7 @@ export function showDetails(view, key) {
   );
 }
 
-function cellText(cell, origin, now) {
-  if (cell.segment) return segmentText(cell.segment, origin, now);
+function cellText(cell, origin, now, isStopped) {
+  if (cell.segment) return segmentText(cell.segment, origin, now, isStopped);
   return cell.mark ? markText(cell.mark, origin) : endingText(cell.ending, origin);
 }

@@ -11,10 +11,10 @@ const WAITS = new Set(["queued", "permission", "question", "retry"]);
 
 /**
  * The cells of a row's line. Pure.
- * @param {import("./lane-rows.js").Row} row @param {number} origin @param {number} now
+ * @param {import("./lane-rows.js").Row} row @param {number} origin @param {number} now @param {boolean} [isStopped] nothing runs it any more
  * @returns {string[]} one for each heading
  */
-export function tableCells(row, origin, now) {
+export function tableCells(row, origin, now, isStopped = false) {
   const sum = (wanted) => row.segments.reduce((all, { kind, from, to }) => all + (wanted(kind) ? (to ?? now) - from : 0), 0);
   const waited = sum((kind) => WAITS.has(kind));
   const ran = sum((kind) => kind === "running" || kind === "request" || kind === "stream");
@@ -26,7 +26,7 @@ export function tableCells(row, origin, now) {
   ];
   return [
     labelOf(row),
-    stateOf(row),
+    stateOf(row, isStopped),
     clock(row.from - origin, 2),
     duration((row.to ?? now) - row.from - goneTime(row)),
     waited > 0 ? duration(waited) : "",
@@ -43,11 +43,12 @@ export class LanesTable {
     this.limit = PAGE;
     this.origin = 0;
     this.now = 0;
+    this.isStopped = false;
     this.lines = [];
     this.body = h("tbody");
     const more = () => {
       this.limit += PAGE;
-      this.draw(this.lines, this.origin, this.now);
+      this.draw(this.lines, this.origin, this.now, this.isStopped);
     };
     this.more = h("button", { type: "button", class: "lanes-button", hidden: true, on: { click: more } });
     const heads = HEADINGS.map((text) => h("th", { scope: "col" }, text));
@@ -56,9 +57,9 @@ export class LanesTable {
     this.root = h("div", { class: "lanes-table-box", tabindex: "0", role: "region", "aria-label": "Lanes as a table" }, table, this.more);
   }
 
-  /** @param {import("./visible-rows.js").Line[]} lines @param {number} origin @param {number} now */
-  draw(lines, origin, now) {
-    Object.assign(this, { lines, origin, now });
+  /** @param {import("./visible-rows.js").Line[]} lines @param {number} origin @param {number} now @param {boolean} [isStopped] */
+  draw(lines, origin, now, isStopped = false) {
+    Object.assign(this, { lines, origin, now, isStopped });
     const shown = lines.slice(0, this.limit);
     shown.forEach((line, n) => this.#row(line, n));
     while (this.body.children.length > shown.length) this.body.lastElementChild?.remove();
@@ -67,7 +68,7 @@ export class LanesTable {
   }
 
   #row({ row, level }, n) {
-    const cells = tableCells(row, this.origin, this.now);
+    const cells = tableCells(row, this.origin, this.now, this.isStopped);
     let line = this.body.children[n];
     if (line === undefined) {
       line = h("tr", {}, h("th", { scope: "row" }), ...HEADINGS.slice(1).map(() => h("td")));

@@ -214,7 +214,7 @@ export class LanesView {
     if (performance.now() - this.drawnAt < CALM_FRAME && this.drawnLines === view.lines.length) return;
     this.drawnAt = performance.now();
     this.drawnLines = view.lines.length;
-    this.table.draw(linesOf(this.roots(), new Set()), view.scale.begin, view.now);
+    this.table.draw(linesOf(this.roots(), new Set()), view.scale.begin, view.now, view.isStopped);
   }
 
   /** Draw again after so many milliseconds, because time goes on. @param {number} wait */

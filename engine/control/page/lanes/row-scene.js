@@ -84,7 +84,7 @@ function label(view, line) {
   return {
     tag: "g",
     key: "label",
-    attrs: cellAttrs(view, `${row.id}|label`, "rowheader", `${visible(labelOf(row))}, ${visible(stateOf(row))}${hidden}`, "lanes-label"),
+    attrs: cellAttrs(view, `${row.id}|label`, "rowheader", `${visible(labelOf(row))}, ${visible(stateOf(row, view.isStopped))}${hidden}`, "lanes-label"),
     children,
   };
 }
@@ -187,7 +187,7 @@ function bar(view, row, { key, segment }, outcome) {
     const at = { class: "lanes-letter", x: round(Math.max(x, view.gutter) + 4), y: round(y + height / 2 + 4) };
     children.push({ tag: "text", key: "letter", attrs: at, text: letter });
   }
-  const text = visible(`${row.name}: ${segmentText(segment, view.scale.begin, view.now)}`);
+  const text = visible(`${row.name}: ${segmentText(segment, view.scale.begin, view.now, view.isStopped)}`);
   return [{ tag: "g", key, attrs: cellAttrs(view, key, "gridcell", text, "lanes-cell"), children }];
 }
 

@@ -16,6 +16,7 @@
  * @property {number} rowHeight
  * @property {number} now what lasts still is drawn until then
  * @property {boolean} live whether time goes on
+ * @property {boolean} isStopped whether nothing runs what is not over
  * @property {string} focus the key of the cell that Tab reaches
  * @property {string} ids begins the ids of patterns
  */
