@@ -19,7 +19,7 @@ from engine.control.transport.request_head import BadRequest
 from engine.core.ids import SessionId
 
 K = TypeVar("K")
-_REVOKED_TOKEN: Final = "the token was revoked, or has another role now"
+_WHY_REVOKED: Final = "the token was revoked, or has another role now"
 _AT_ONCE: Final = 32
 _LAST_SECONDS: Final = 3.0
 _LOOK_SECONDS: Final = 0.02
@@ -120,11 +120,11 @@ class ConnectedClients:
         """Close those that use these tokens, and end their requests. Not a checkpoint."""
         for connection in self:
             if connection.login is not None and connection.login.name in names:
-                connection.close(REVOKED, _REVOKED_TOKEN)
+                connection.close(REVOKED, _WHY_REVOKED)
         scopes = [(stream.scope, login) for stream, login in self.streams.items()]
         for scope, login in (*scopes, *self._requests.items()):
             if login.name in names:
-                scope.cancel(reason=_REVOKED_TOKEN)
+                scope.cancel(reason=_WHY_REVOKED)
 
     @contextmanager
     def until_revoked(self, login: Login) -> Iterator[None]:
@@ -136,7 +136,7 @@ class ConnectedClients:
             finally:
                 del self._requests[scope]
         if scope.cancelled_caught:
-            raise BadRequest(401, _REVOKED_TOKEN)
+            raise BadRequest(401, _WHY_REVOKED)
 
     def close_unneeded(self, reason: str) -> None:
         """Close those that wait for nothing here, so that they find the server's successor. Not a checkpoint."""

@@ -152,7 +152,11 @@ async def test_body_is_read_as_strictly_as_messages(tmp_path: Path) -> None:
         large = json.dumps({"text": "ж" * 450_000, "key": "p"}, ensure_ascii=False).encode()
         assert (await http.post(f"{address}/prompt", content=large, headers=json_type)).status_code == 202
         too_large = await http.post("/v1/rpc", content=b" " * (1 << 20) + b"{}", headers=json_type)
-        assert (too_large.status_code, too_large.json()["kind"], too_large.json()["limit"]) == (413, "too_large", 1 << 20)
+        assert (too_large.status_code, too_large.json()["kind"], too_large.json()["limit"]) == (
+            413,
+            "too_large",
+            1 << 20,
+        )
         keyed = await http.post(f"{address}/requests/r1", json={"answer": "once"}, headers={"idempotency-key": "k"})
         assert (keyed.status_code, keyed.json()["what"]) == (404, "question")
 
