@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar, final
 
@@ -127,7 +127,7 @@ class ConnectedClients:
                 scope.cancel(reason=_WHY_REVOKED)
 
     @contextmanager
-    def until_revoked(self, login: Login) -> Iterator[None]:
+    def until_revoked(self, login: Login) -> Generator[None]:
         """Cancel what a request of HTTP runs in here once its token is revoked. Not a checkpoint. Raises `BadRequest` then."""
         with trio.CancelScope() as scope:
             self._requests[scope] = login
