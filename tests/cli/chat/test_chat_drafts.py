@@ -5,8 +5,8 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 import trio
+import trio.testing
 
 from engine.cli.chat.chat_client import SessionEffect
 from engine.cli.chat.chat_drafts import ChatDrafts, DraftChanges
@@ -110,9 +110,9 @@ class EndAfter:
         return signal.SIGTERM
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_draft_is_saved_again_after_arrival() -> None:
+async def test_draft_is_saved_again_after_arrival(autojump_clock: trio.testing.MockClock) -> None:
     """A message that is on its way is a part of the draft; after its arrival a crash must not bring it back."""
+    del autojump_clock
     # No time limit: the clock jumps to it while a thread saves the draft.
     async with open_engine(
         model=ScriptedProvider(script=[[*text("Hello."), *done()]]),
