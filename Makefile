@@ -45,7 +45,7 @@ test-fast: dev ## the unit tests: no processes, nothing that takes seconds
 	@$(PYTEST) -n $(JOBS) --dist worksteal -m "not slow and not os and not soak" $(ARGS)
 
 full: check ## what a release needs: the checks, and every test with nothing sampled
-	@$(PYTEST) -n $(JOBS) --dist worksteal --full --require-runs $(CANCELLED_RUNS) --timeout 1200 -o faulthandler_timeout=0 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist worksteal --full --require-runs $(CANCELLED_RUNS) --timeout 3600 -o faulthandler_timeout=0 $(ARGS)
 
 check: static guards ## lint, types, words, documentation, wheel, import layers, examples
 
@@ -70,7 +70,7 @@ bench-peers: dev ## the same scenarios for this engine and its peers, which are 
 
 cover: dev ## branch coverage of the tests: 95% of the whole, all of nursery/
 	@rm -f .coverage .coverage.*
-	@$(PYTEST) -n $(JOBS) --dist worksteal --full --timeout 1200 --cov --cov-report= --cov-fail-under=0 $(ARGS)
+	@$(PYTEST) -n $(JOBS) --dist worksteal --full --timeout 3600 --cov --cov-report= --cov-fail-under=0 $(ARGS)
 	@$(BIN)/coverage report
 	@$(BIN)/coverage report --include='engine/nursery/*' --fail-under=100
 

@@ -58,6 +58,7 @@ class McpServer(Value):
         tools: limits of single tools, by the name that the server gives them.
         oauth: log in with OAuth where the server demands it; `engine mcp login` does.
         origin: who named it.
+        skills: addresses of skills that the server has and does not list.
         per_session: each session has a process of its own, in the session's folder; sub-agents share that of their session.
         idle_timeout: seconds without a call and without a turn after which such a process ends; the next call starts it again.
     """
@@ -72,6 +73,7 @@ class McpServer(Value):
     tools: Mapping[str, McpToolLimits] = attrs.field(factory=dict[str, McpToolLimits])
     oauth: bool = True
     origin: McpOrigin = "user"
+    skills: tuple[str, ...] = ()
     per_session: bool = False
     idle_timeout: float = attrs.field(default=IDLE_TIMEOUT, validator=is_time)
 

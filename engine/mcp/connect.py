@@ -78,7 +78,14 @@ async def connect(plan: ConnectPlan, remembered: Era | None) -> AsyncGenerator[C
     try:
         async with (
             transport.open() as streams,
-            open_connection(streams, gate, remembered=remembered, elicit=plan.elicit, roots=plan.roots) as connection,
+            open_connection(
+                streams,
+                gate,
+                remembered=remembered,
+                elicit=plan.elicit,
+                roots=plan.roots,
+                skills=plan.server.skills,
+            ) as connection,
         ):
             yield Connected(connection, transport.ended, lambda: transport.reason)
     except Exception as error:

@@ -6,7 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import attrs
 import mcp_types as types
@@ -40,6 +40,7 @@ _MOST_ROUNDS: Final = 10
 _MOST_STATE_BYTES: Final = 262_144
 # Before a stream of notifications that broke is opened again.
 _RELISTEN: Final = 5.0
+_SKILL_GET: Final = "skills/get"
 
 _CallAdapter: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -51,6 +52,11 @@ _ReadAdapter: TypeAdapter[types.ReadResourceResult | types.InputRequiredResult] 
 
 class ProtocolError(Exception):
     """The server broke the protocol, or a limit."""
+
+
+class _SkillResult(types.Result):  # type: ignore[explicit-any]  # the SDK has it in every model
+    # Judged like those of a list.
+    skill: object = None
 
 
 class _Session(ClientSession):
@@ -80,6 +86,7 @@ class McpConnection:
     session: ClientSession
     gate: MessageGate
     _is_from_memory: bool = attrs.field(default=False, alias="is_from_memory")
+    _named_skills: tuple[str, ...] = attrs.field(default=(), alias="skills")
 
     @property
     def era(self) -> Era:
@@ -143,10 +150,38 @@ class McpConnection:
             except (ProtocolError, MCPError, ValidationError) as error:
                 # The tools stand for themselves.
                 skills, problem, fresh = [], f"its skills can't be listed: {one_line(str(error))}", _MOST_TTL
-            definitions, refused = await to_thread(read_skills, skills, {tool.name for tool in listed.tools})
+            others, missing = await self._unlisted_skills(skills)
+            taken = {tool.name for tool in listed.tools}
+            definitions, refused = await to_thread(read_skills, [*skills, *others], taken)
+            listed = _with(listed, definitions, [*missing, *refused], problem)
             # Zero says nothing: the other list may still have to be asked for again.
-            listed, seconds = _with(listed, definitions, refused, problem), min(seconds or fresh, fresh or seconds)
+            seconds = min(seconds or fresh, fresh or seconds)
+        else:
+            missing = [(f"skill {one_line(uri)}", "the server offers no skills") for uri in self._named_skills]
+            listed = _with(listed, [], missing, "")
         return FetchedTools(listed=listed, seconds=seconds)
+
+    async def _unlisted_skills(self, listed: list[object]) -> tuple[list[object], list[tuple[str, str]]]:
+        """Return the entries of skills that are named and not listed, and why others are missing. A checkpoint for each."""
+        found: list[object] = []
+        missing: list[tuple[str, str]] = []
+        for uri in self._named_skills:
+            if any(_uri_of(entry) == uri for entry in listed):
+                continue
+            try:
+                found.append(await self._get_skill(uri))
+            except (ProtocolError, MCPError, ValidationError) as error:
+                missing.append((f"skill {one_line(uri)}", f"the server does not return it: {one_line(str(error))}"))
+        return found, missing
+
+    async def _get_skill(self, uri: str) -> object:
+        """Return the entry of a skill. A checkpoint. Raises `ProtocolError`, `MCPError` and `ValidationError`."""
+        params = types.ReadResourceRequestParams(uri=uri)
+        request = types.Request[types.ReadResourceRequestParams, str](method=_SKILL_GET, params=params)
+        result = await self.session.send_request(request, _SkillResult)
+        if _uri_of(result.skill) != uri:
+            raise ProtocolError("its answer is not about this one")
+        return result.skill
 
     async def _list_tools(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:
         return await self.session.list_tools(params=params)
@@ -274,6 +309,10 @@ def _name_of(tool: ToolDefinition) -> str:
     return tool.name
 
 
+def _uri_of(entry: object) -> object:
+    return cast("dict[str, object]", entry).get("uri") if isinstance(entry, dict) else None
+
+
 def _with(
     listed: ToolList, definitions: list[ToolDefinition], refused: list[tuple[str, str]], problem: str
 ) -> ToolList:
@@ -307,6 +346,7 @@ async def open_connection(
     remembered: Era | None,
     elicit: Elicit,
     roots: Callable[[], tuple[str, ...]],
+    skills: tuple[str, ...],
 ) -> AsyncGenerator[McpConnection]:
     """Open a connection over *streams*. Always a checkpoint; if cancelled, it is closed.
 
@@ -316,6 +356,7 @@ async def open_connection(
         remembered: the era of the last connection, which saves the question; None: ask.
         elicit: answers questions of a server of the old era, which name no call.
         roots: the URIs of the folders that a server of the old era may know.
+        skills: the URIs of skills that the server may not list.
 
     Raises:
         MCPError: the server refuses.
@@ -342,7 +383,7 @@ async def open_connection(
         client_info=types.Implementation(name="engine", version=__version__),
     ) as session:
         await _negotiate(session, remembered)
-        yield McpConnection(session, gate, is_from_memory=remembered is not None)
+        yield McpConnection(session, gate, is_from_memory=remembered is not None, skills=skills)
 
 
 async def _negotiate(session: ClientSession, remembered: Era | None) -> None:

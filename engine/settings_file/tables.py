@@ -203,6 +203,7 @@ class McpServerTable(Value):
     call_limit: float = CALL_LIMIT
     tools: dict[str, McpToolTable] = attrs.field(factory=dict[str, McpToolTable])
     oauth: bool = True
+    skills: tuple[str, ...] = ()
     per_session: bool = False
     idle_timeout: float = IDLE_TIMEOUT
     enabled: bool = True
@@ -235,6 +236,7 @@ def make_mcp_server(table: McpServerTable, origin: McpOrigin) -> McpServer:
         },
         oauth=table.oauth,
         origin=origin,
+        skills=table.skills,
         per_session=table.per_session,
         idle_timeout=table.idle_timeout,
     )

@@ -94,7 +94,7 @@ class _Export:
         if spans is None or (is_done and not spans.lost):
             return ""
         count = f"{spans.lost:,} spans" if spans.lost else "some spans"
-        return f"{count} could not be sent to {spans.endpoint}: {spans.reason or 'it does not answer'}"
+        return f"{count} could not be sent to {spans.endpoint}: {spans.reason or 'it does not answer, or refuses them'}"
 
 
 def _open(config: TelemetryConfig, environ: Mapping[str, str]) -> _Export | None:

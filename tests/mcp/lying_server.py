@@ -1,8 +1,9 @@
 """An MCP server, written by hand in either era, that does what no server should: run as a program with options as JSON.
 
 Options: `era` ("modern", "legacy"), `log` (a file that gets a line for each message received), `tools` (a file with the
-list of tools, as JSON; otherwise `TOOLS`), `start` (what it does instead of serving), `pages` (how it lists), `skills` (the
-entries of its skills, and its resources by their URIs, or a file with that as JSON).
+list of tools, as JSON; otherwise `TOOLS`), `start` (what it does instead of serving), `pages` (how it lists), `ttl` (for how
+many milliseconds the list stays the same), `skills` (the entries of its skills, those that it does not list, and its
+resources, both by their URIs, or a file with that as JSON).
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def skills() -> Json:
 
 def list_tools(request: Json) -> None:
     cursor = (request.get("params") or {}).get("cursor")
-    cache = {"ttlMs": 0, "cacheScope": "public"} if MODERN else {}
+    cache = {"ttlMs": OPTIONS.get("ttl", 0), "cacheScope": "public"} if MODERN else {}
     match OPTIONS.get("pages"):
         case "same":
             reply(request, {"tools": listed(), "nextCursor": "again", **cache})
@@ -92,6 +93,8 @@ def list_tools(request: Json) -> None:
             reply(request, {"tools": [{"name": f"t{n}", "inputSchema": PLAIN} for n in range(5_000)], **cache})
         case "once" if waiting.setdefault("listed", request) is not request:
             send(id=request["id"], error={"code": -32_603, "message": "not now"})
+        case "first" if waiting.setdefault("listed", request) is not request:
+            pass  # never answered
         case _:
             reply(request, {"tools": listed(), **cache})
 
@@ -210,6 +213,16 @@ CALLS = {
 }
 
 
+def reply_skills(request: Json) -> None:
+    cache, uri = {"ttlMs": 0, "cacheScope": "public"}, request["params"].get("uri")
+    if request["method"] == "skills/list":
+        reply(request, {"skills": skills()["entries"], **cache})
+    elif uri in skills().get("unlisted", {}):
+        reply(request, {"skill": skills()["unlisted"][uri], **cache})
+    else:
+        send(id=request["id"], error={"code": -32_602, "message": "no such skill"})
+
+
 def echo(request: Json) -> None:
     reply(request, text(f"echo: {(request['params'].get('arguments') or {}).get('text', '')}"))
 
@@ -239,8 +252,8 @@ def handle(message: Json) -> None:
         list_tools(message)
     elif method == "tools/call":
         threading.Thread(target=CALLS.get(message["params"]["name"], echo), args=(message,), daemon=True).start()
-    elif method == "skills/list" and "skills" in OPTIONS:
-        reply(message, {"skills": skills()["entries"], "ttlMs": 0, "cacheScope": "public"})
+    elif method in {"skills/list", "skills/get"} and "skills" in OPTIONS:
+        reply_skills(message)
     elif method == "resources/read":
         uri = message["params"]["uri"]
         held = skills()["resources"][uri] if "skills" in OPTIONS else "what it holds"

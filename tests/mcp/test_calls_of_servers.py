@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import mcp_types as types
@@ -13,6 +14,8 @@ from mcp.shared.exceptions import MCPError
 
 from engine.mcp.mcp_connection import ProtocolError
 from engine.mcp.server_requests import ConnectionLost, TookTooLong
+from engine.mcp.server_task import LIST_SECONDS, RETRIES, NotReady
+from engine.process.kill_tree import find_marked
 from tests.mcp.serving import answer, call, lying, received, request_of, running, text_of
 from tests.support.cancel_at import CancelAt
 
@@ -89,6 +92,49 @@ async def test_dead_server_loses_the_call_once(tmp_path: Path) -> None:
         await task.wait_ready(30)
         assert text_of(await answer(task, call("echo", text="back"))) == "echo: back"
     assert received(log, "tools/call die") == 1
+
+
+async def test_server_that_always_dies_is_given_up(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:
+    """It is started again four times; then calls fail at once, until the user starts it."""
+    mock_clock.rate = 1.0
+    log = tmp_path / "log"
+    async with running(lying(log=str(log)), tmp_path, retries=RETRIES) as task:
+
+        async def until(phase: str) -> None:
+            while task.state.phase != phase:
+                await trio.sleep(0.01)
+
+        for death in range(20):
+            with pytest.raises(NotReady if death > len(RETRIES) else (ConnectionLost, MCPError)):
+                await answer(task, call("die"))
+            await until("failed")
+            if death < len(RETRIES):
+                mock_clock.jump(RETRIES[death])
+                await until("ready")
+            else:
+                mock_clock.jump(3_600)
+                await trio.testing.wait_all_tasks_blocked()
+                assert task.state.phase == "failed"
+    assert received(log, "tools/call die") == 1 + len(RETRIES)
+    assert find_marked(lambda mark: mark.startswith(f"mcp.liar.{os.getpid()}.")) == []
+
+
+async def test_list_that_never_comes_is_given_up(tmp_path: Path, mock_clock: trio.testing.MockClock) -> None:
+    mock_clock.rate = 1.0
+    log = tmp_path / "log"
+    async with running(lying(log=str(log), pages="first"), tmp_path) as task:
+        before = task.state.listed
+        task.note_change()
+        while received(log, "tools/list") < 2:
+            await trio.sleep(0.01)
+        # It is asked for again only once that is over; without its limit, never.
+        task.note_change()
+        mock_clock.jump(LIST_SECONDS)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(2)
+        while received(log, "tools/list") < 3:
+            await trio.sleep(0.01)
+        assert (task.state.phase, task.state.listed) == ("ready", before)
 
 
 async def test_silent_server_is_given_up(tmp_path: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from engine.mcp.approvals import Approvals
 from engine.mcp.repair_json import CUT_KEY, prune_json, take_tools
 from engine.mcp.server_environment import environment_for
 from engine.mcp.server_memory import ServerMemory
-from engine.mcp.server_task import describe_failure
+from engine.mcp.server_task import describe_failure, load_sdk
 from engine.mcp.server_text import bounded, clean, framed_description
 from engine.mcp.tool_definition import read_definitions
 from engine.testing.scripted_provider import ScriptedProvider
@@ -23,6 +25,7 @@ from tests.mcp.serving import LIAR, lying, running
 from tests.mcp.test_servers_in_turns import DONE, approve_all, opened, servers
 
 OBJECT = {"type": "object"}
+DAY = 24 * 3_600
 
 
 def line_with(*tools: object) -> bytes:
@@ -131,19 +134,28 @@ async def test_remote_and_endless_references_refuse_the_tool(tmp_path: Path) -> 
     [("same", 21, "same cursor twice"), ("many", 100, "first 100 pages"), ("huge", 2_048, "first 2,048 tools")],
 )
 async def test_endless_list_is_cut(tmp_path: Path, pages: str, count: int, reason: str) -> None:
-    async with running(lying(pages=pages), tmp_path) as task:
+    server, begin = lying(pages=pages, ttl=10**12), time.time()
+    async with running(server, tmp_path) as task:
         assert task.state.phase == "ready"
         assert len(task.state.listed.tools) == count
         assert reason in task.state.listed.refused[-1][1]
+    # It is not believed for longer than a day.
+    assert begin + DAY <= ServerMemory(tmp_path / "memory").load(server.fingerprint).fresh_until <= time.time() + DAY
 
 
 @pytest.mark.os
 @pytest.mark.parametrize("start", ["endless", "long"])
 async def test_line_without_an_end_ends_the_connection(tmp_path: Path, start: str) -> None:
-    async with running(lying(start=start), tmp_path) as task:
-        assert task.state.phase == "failed"
-        assert "a line of more than 16,777,216 bytes" in task.state.reason
-        assert "I will not serve." in task.state.reason
+    await load_sdk()  # its memory is not that of the line
+    tracemalloc.start()
+    try:
+        async with running(lying(start=start), tmp_path) as task:
+            assert tracemalloc.get_traced_memory()[1] <= 32 * 1024 * 1024
+            assert task.state.phase == "failed"
+            assert "a line of more than 16,777,216 bytes" in task.state.reason
+            assert "I will not serve." in task.state.reason
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.os

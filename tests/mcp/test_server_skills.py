@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 import trio
 
@@ -107,6 +108,25 @@ async def test_skills_that_are_no_list_cost_no_tool(tmp_path: Path) -> None:
         assert len(task.state.listed.tools) > 10
         ((what, why),) = task.state.listed.refused
         assert (what, why.partition(":")[0]) == ("the rest", "its skills can't be listed")
+
+
+@pytest.mark.os
+async def test_named_skill_needs_no_listing(tmp_path: Path) -> None:
+    # Of those named, one is listed as well, one is unknown, and for one the server returns the entry of another.
+    here, listed, unknown, other = (f"skill://acme/{name}/SKILL.md" for name in ("git-workflow", "a", "b", "c"))
+    plain = {"frontmatter": {"name": "a", "description": "A."}, "resources": [{**FILE, "uri": listed}]}
+    held = {"entries": [{"uri": listed, **plain}], "unlisted": {here: GOOD, other: GOOD}, "resources": {}}
+    server = attrs.evolve(lying(skills=held), skills=(here, listed, unknown, other))
+    async with running(server, tmp_path) as task:
+        names = [tool.name for tool in task.state.listed.tools if tool.skill]
+        refused = task.state.listed.refused
+    assert names == ["skill_acme.a", "skill_acme.git-workflow"]
+    assert refused == (
+        (f"skill {unknown}", "the server does not return it: no such skill"),
+        (f"skill {other}", "the server does not return it: its answer is not about this one"),
+    )
+    async with running(attrs.evolve(lying(), skills=(here,)), tmp_path) as task:
+        assert task.state.listed.refused == ((f"skill {here}", "the server offers no skills"),)
 
 
 def skill_of(listed: dict[str, Any]) -> ServerSkill:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 from mcp.shared.exceptions import MCPError
@@ -87,7 +88,7 @@ def enumerate_cancels(work: Callable[[Path], Awaitable[None]], folder: Path, sam
 def test_process_is_gone_after_any_cancel(tmp_path: Path, lie: str, is_full: bool, count_runs: CountRuns) -> None:
     options = dict(LIES[lie])
     tool = "flood" if options.pop("flood", None) else "die" if options.pop("die", None) else "echo"
-    server = lying(**options)
+    server = attrs.evolve(lying(**options), skills=("skill://a/SKILL.md",))
 
     async def work(place: Path) -> None:
         await use(server, place, tool)

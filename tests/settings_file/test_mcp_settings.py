@@ -34,6 +34,7 @@ command = "npx"
 args = ["-y", "server"]
 env = { TOKEN = "${TOKEN}" }
 call_timeout = 10
+skills = ["skill://a/SKILL.md"]
 [mcp.servers.files.tools.slow]
 call_timeout = 900
 [mcp.servers.off]
@@ -44,6 +45,7 @@ enabled = false
     assert list(config.servers) == ["files"]
     server = config.servers["files"]
     assert (server.command, server.origin, dict(server.env)) == (("npx", "-y", "server"), "user", {"TOKEN": "${TOKEN}"})
+    assert server.skills == ("skill://a/SKILL.md",)
     assert server.limits_of("slow") == (900, 3_600)
     assert server.limits_of("other") == (10, 3_600)
     assert (config.required, config.required_wait) == (("files",), 2)

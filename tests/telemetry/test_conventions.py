@@ -12,9 +12,9 @@ from opentelemetry.semconv.schemas import Schemas
 import engine
 from engine.core.llm_types import Finished, ModelOptions, UsageReported
 from engine.core.messages import Usage
-from engine.options import Ports
+from engine.options import ContextOptions, Ports
 from engine.telemetry.conventions import FROZEN, LATEST, convention
-from engine.testing import HttpFailure, ScriptedProvider, call, done, text
+from engine.testing import HttpFailure, ScriptedKeeper, ScriptedProvider, call, done, text
 from tests.support.recorded_spans import RecordedSpans
 
 
@@ -107,6 +107,21 @@ async def test_everything_is_named(monkeypatch: pytest.MonkeyPatch, autojump_clo
     for name, own in ATTRIBUTES.items():
         assert {attribute for span in spans.named(name) for attribute in span.attributes or {}} == {*COMMON, *own}, name
     assert set(spans.metrics()) == METRICS
+
+
+async def test_summarised_conversation_is_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_SEMCONV_STABILITY_OPT_IN", "gen_ai_latest_experimental")
+    spans, keeper = RecordedSpans(), ScriptedKeeper()
+    model = ScriptedProvider([[*text("Yes."), *done()]], repeat=True)
+    async with engine.open_engine(
+        model=model, context=ContextOptions(keeper=keeper), ports=Ports(telemetry=spans.telemetry())
+    ) as eng:
+        session = await eng.create_session()
+        await session.run("Begin.")
+        keeper.compacts.append(lambda view: view.transcript[-1:])
+        await session.run("Go on.")
+    marks = [(span.attributes or {}).get("gen_ai.conversation.compacted") for span in spans.named("invoke_agent")]
+    assert marks == [None, True]
 
 
 def test_convention_is_frozen_by_default() -> None:
