@@ -53,11 +53,14 @@ def receiver(port: int, show: Callable[[list[Span]], None]) -> Generator[int]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path == "/v1/traces":  # not metrics
+                self.take(body)
+            # Only now: the sender may be this program, which ends once all is sent.
             self.send_response(200)
             self.send_header("Content-Length", "0")
             self.end_headers()
-            if self.path != "/v1/traces":
-                return  # metrics
+
+        def take(self, body: bytes) -> None:
             received = ExportTraceServiceRequest.FromString(body).resource_spans
             spans = [span for resource in received for scope in resource.scope_spans for span in scope.spans]
             for span in spans:
