@@ -28,6 +28,7 @@ class CancelTarget:
 
     Attributes:
         limit: how much virtual time the function may take to end after a cancel.
+        most_quiet_seconds: with a clock of the test's own, so long in real time nothing may happen.
         first: the scope that the first part of a cancel cancels.
         second: the scope around it, for the second part.
         watchdog: its deadline is when the function should have ended.
@@ -35,9 +36,11 @@ class CancelTarget:
         token: of the run.
         interrupted: SIGINT was sent.
         must_interrupt: it raises KeyboardInterrupt; false where the function receives the signal by itself.
+        stands_still: nothing has happened for so long.
     """
 
     limit: float = 10.0
+    most_quiet_seconds: float = 5.0
     first: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     second: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
     watchdog: trio.CancelScope = attrs.field(factory=trio.CancelScope, init=False)
@@ -45,6 +48,7 @@ class CancelTarget:
     token: trio.lowlevel.TrioToken | None = attrs.field(default=None, init=False)
     interrupted: bool = attrs.field(default=False, init=False)
     must_interrupt: bool = attrs.field(default=False, init=False)
+    stands_still: bool = attrs.field(default=False, init=False)
 
     def strike(self, means: Means, *, first: bool) -> None:
         """Cancel the function, for the first or the second time."""

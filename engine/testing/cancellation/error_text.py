@@ -37,11 +37,13 @@ def raising_place(error: BaseException) -> Place:
 
 
 def described(error: BaseException) -> str:
-    """Return an exception's type, its message, and, after the first line of that, where it was raised."""
+    """Return an exception's type, its message, and, after the first line of that, where it was raised, if that is known."""
     first, *more = str(error).splitlines() or [""]
     message = f": {first}" if first else ""
     shortened = [*more[:MOST_LINES], "..."] if len(more) > MOST_LINES else more
-    return "\n".join((f"{type(error).__name__}{message} ({raising_place(error)})", *shortened))
+    place = raising_place(error)
+    where = "" if place == NOWHERE else f" ({place})"
+    return "\n".join((f"{type(error).__name__}{message}{where}", *shortened))
 
 
 def traceback_of(error: BaseException) -> str:

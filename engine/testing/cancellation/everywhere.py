@@ -112,6 +112,7 @@ def cancel_everywhere(
     __tracebackhide__ = True
     if trio.lowlevel.in_trio_run():
         raise RuntimeError("cancel_everywhere starts runs of Trio itself: call it from an ordinary function")
+    _check_call(scenario, by=by, ways=ways)
     injection = None if only is None else parse_injection(only)
     if isinstance(scenario, Playable):
         return play_everywhere(scenario, ways=ways, seed=seed, every=every, gaps=seconds, only=injection)
@@ -121,6 +122,35 @@ def cancel_everywhere(
     options = run_options(limit=limit, folder=folder, raises=raises, most_points=most_points, by_place=plan.by_place)
     subject = _FunctionSubject(scenario, options, svg=None if svg is None else Path(svg))
     return attrs.evolve(run_everywhere(subject, plan), left_out=left_out)
+
+
+def _check_call(scenario: object, *, by: object, ways: object) -> None:
+    """Raise TypeError for what is no function, for a function that needs arguments, and for ways of the other kind."""
+    __tracebackhide__ = True
+    if inspect.iscoroutine(scenario):
+        # Otherwise Python would complain that it was never awaited.
+        scenario.close()
+        raise TypeError(
+            f"pass the function, not a coroutine: cancel_everywhere({scenario.__name__}), "
+            f"or with arguments cancel_everywhere(partial({scenario.__name__}, ...))"
+        )
+    if isinstance(scenario, Playable):
+        if by is not None:
+            raise TypeError("by= is for async functions; a scenario has ways of its own: write ways=")
+        return
+    if ways is not None:
+        raise TypeError("ways= is for scenarios of a turn; for an async function write by=")
+    if callable(scenario):
+        try:
+            # Not that of a function which it wraps: a decorator may pass the arguments.
+            signature = inspect.signature(scenario, follow_wrapped=False)
+        except ValueError:
+            return
+        try:
+            signature.bind()
+        except TypeError as error:
+            name, _ = describe_function(scenario)
+            raise TypeError(f"{name}: {error}. Pass it by cancel_everywhere(partial({name}, ...))") from None
 
 
 def run_options(

@@ -28,7 +28,7 @@ class CancelFailure:
         seed: the seed of the schedule.
         total: the number of points of the run without a cancel.
         point_name: what happens at the point of the cancel.
-        struck: the task and the line at which the cancel arrived.
+        arrivals: the tasks and the lines at which the cancel arrived, in this order.
         problems: what was wrong.
         timeline: what the tasks did.
         traceback: of the exception that the function raised without a cancel.
@@ -43,13 +43,18 @@ class CancelFailure:
     seed: int
     total: int
     point_name: str
-    struck: tuple[str, Place] | None
+    arrivals: tuple[tuple[str, Place], ...]
     problems: tuple[str, ...]
     timeline: Timeline
     traceback: str = ""
     also_at: tuple[int, ...] = ()
     again: str = ""
     svg_path: Path | None = None
+
+    @property
+    def struck(self) -> tuple[str, Place] | None:
+        """The task and the line at which the cancel arrived first; None: nowhere."""
+        return self.arrivals[0] if self.arrivals else None
 
     def svg(self) -> str:
         """Return a drawing of the tasks, as an SVG file."""
@@ -96,11 +101,7 @@ class CancelFailure:
         if self.injection is not None:
             facts.append(("cancelled", [_how(self.injection)]))
             facts.append(("when", [self._when()]))
-            if self.struck is None:
-                arrived = "nowhere: the function ended before its next checkpoint, or was shielded"
-            else:
-                arrived = f"in the task {self.struck[0]}, at {self.struck[1]}"
-            facts.append(("arrived", [arrived]))
+            facts.append(("arrived", _arrived(self.arrivals)))
         # The traceback has the rest of a message.
         problems = [text.partition("\n")[0] for text in self.problems] if self.traceback else self.problems
         facts.append(("broken", [f"{number}. {text}" for number, text in enumerate(problems, 1)]))
@@ -126,6 +127,14 @@ def _step(point: str) -> str:
     """Return in words what happens at a point: `after a step of serve`; one that the program marks has a name of its own."""
     when, _, task = point.partition(" ")
     return f"{when} a step of {task}" if when in {"before", "after"} and task else point
+
+
+def _arrived(arrivals: Sequence[tuple[str, Place]]) -> list[str]:
+    if not arrivals:
+        return ["nowhere: the function ended before its next checkpoint, or was shielded"]
+    more = len(arrivals) - MOST_LISTED
+    listed = [f"in the task {task}, at {place}" for task, place in arrivals[:MOST_LISTED]]
+    return [*listed, f"and at {more} more places"] if more > 0 else listed
 
 
 def _how(injection: Injection) -> str:

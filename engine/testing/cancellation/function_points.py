@@ -49,7 +49,7 @@ class FunctionPoints(PointCounter):
         most_points: a run with more points is stopped.
         target: what surrounds the function, and can cancel it.
         own: the function's tasks.
-        first_struck: the task and the line at which the cancel arrived first.
+        arrivals: the tasks and the lines at which the cancel arrived, in this order.
         problems: what was found while the function ran.
         is_stopped: the run was stopped.
     """
@@ -62,7 +62,7 @@ class FunctionPoints(PointCounter):
     target: CancelTarget
     _threads: ThreadWatch = attrs.field(alias="threads")
     own: dict[trio.lowlevel.Task, OwnTask] = attrs.field(factory=dict[trio.lowlevel.Task, OwnTask], init=False)
-    first_struck: tuple[str, Place] | None = attrs.field(default=None, init=False)
+    arrivals: list[tuple[str, Place]] = attrs.field(factory=list["tuple[str, Place]"], init=False)
     problems: list[str] = attrs.field(factory=list[str], init=False)
     generators: GeneratorWatch = attrs.field(factory=GeneratorWatch, init=False)
     is_stopped: bool = attrs.field(default=False, init=False)
@@ -182,8 +182,8 @@ class FunctionPoints(PointCounter):
 
     def _note_struck(self, own: OwnTask, place: Place, name: str) -> None:
         own.struck_at, own.struck_by = place, name
-        if self.first_struck is None:
-            self.first_struck = own.label, place
+        if (own.label, place) not in self.arrivals:
+            self.arrivals.append((own.label, place))
         self.note("struck", f"{name} at {place}", own)
 
     def _note_swallowed(self, own: OwnTask, place: Place, further: Place) -> None:
@@ -204,11 +204,11 @@ class FunctionPoints(PointCounter):
 
     # ---- the rest ----------------------------------------------------------------------------------------------------
 
-    def note(self, kind: Kind, text: str, own: OwnTask | None) -> None:
-        """Record a moment, if this run is reported."""
+    def note(self, kind: Kind, text: str, own: OwnTask | None, *, before_its_point: bool = False) -> None:
+        """Record a moment, if this run is reported: at the last point that was counted, or at the next one."""
         if self.timeline is not None and self.armed:
             moment = Moment(
-                point=len(self.names),
+                point=len(self.names) - (not before_its_point),
                 time=trio.current_time() - self._began,
                 task=own.label if own is not None else "",
                 kind=kind,
@@ -219,7 +219,7 @@ class FunctionPoints(PointCounter):
     def point(self, name: str) -> None:
         """Count this point, and strike if it is the selected one."""
         if not name.startswith(("before ", "after ")):
-            self.note("mark", f"point {name}", self._running)
+            self.note("mark", f"point {name}", self._running, before_its_point=True)
             if self._visits:
                 name = self._visits.named(name)
         super().point(name)

@@ -10,9 +10,9 @@ import gc
 import inspect
 import random
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import attrs
 import trio
@@ -25,9 +25,10 @@ from engine.testing.cancellation.injections import Injection
 from engine.testing.cancellation.leftovers import left_behind, take_snapshot
 from engine.testing.cancellation.points import installed
 from engine.testing.cancellation.source_places import Visits, waiting_place
+from engine.testing.cancellation.standstill_watch import StandstillWatch
 from engine.testing.cancellation.thread_watch import ThreadWatch
 from engine.testing.cancellation.timeline import Timeline
-from engine.testing.cancellation.trio_internals import cancelled_threads, seed_scheduler, shields_of
+from engine.testing.cancellation.trio_internals import cancelled_threads, interrupts_reach, seed_scheduler, shields_of
 from engine.testing.cancellation.virtual_clock import VirtualClock
 
 AsyncFunction = Callable[[], Awaitable[object]]
@@ -50,6 +51,7 @@ class RunOptions:
         raises: exceptions that the function may raise instead of `Cancelled`.
         most_points: a run with more points is stopped.
         by_place: points are places, for a function whose runs differ.
+        most_quiet_seconds: with a clock of the test's own, so long in real time nothing may happen.
         passes: exceptions that end everything, because they are no fault: a developer's Ctrl-C, a skipped test.
     """
 
@@ -58,6 +60,7 @@ class RunOptions:
     raises: tuple[type[BaseException], ...] = ()
     most_points: int = 100_000
     by_place: bool = False
+    most_quiet_seconds: float = 5.0
     passes: tuple[type[BaseException], ...] = ()
 
 
@@ -94,7 +97,7 @@ def _trio_run(
 
 def new_run(injection: Injection | None, options: RunOptions, *, is_detailed: bool = False) -> FunctionRun:
     """Return a run that has not begun."""
-    target = CancelTarget(options.limit)
+    target = CancelTarget(options.limit, options.most_quiet_seconds)
     threads = ThreadWatch(target)
     points = FunctionPoints(
         injection=injection,
@@ -147,26 +150,38 @@ def perform(
 ) -> None:
     """Run *body* in Trio, and note with what it ended. KeyboardInterrupt passes, unless the run has injected it."""
     points = run.points
+    instruments: list[trio.abc.Instrument] = [points]
+    watching: AbstractContextManager[None] = nullcontext()
     if clock is None:
         clock = points.clock = VirtualClock()
+    else:
+        watch = StandstillWatch(points)
+        instruments.append(watch)
+        watching = watch.watching()
     seed_scheduler(seed)
     is_interrupted = False
     try:
-        with installed(points), cancelled_threads(run.threads.note):
-            trio_run(body, clock=clock, instruments=[points])
+        with installed(points), cancelled_threads(run.threads.note), watching:
+            trio_run(body, clock=clock, instruments=instruments)
     except trio.TrioInternalError:
         if not points.is_stopped:
             raise
     except (KeyboardInterrupt, BaseExceptionGroup) as error:
         # Nothing but the injected KeyboardInterrupt, perhaps in a group; any other one is the developer's.
         if not all(isinstance(one, KeyboardInterrupt) for one in leaves(error)):
-            raise
+            _raise_others(error, is_injected=points.target.interrupted)
         if not points.target.interrupted:
             raise KeyboardInterrupt from error
         is_interrupted = True
     # A `Cancelled` that a clean-up raises may replace it; then the function was left all the same.
     if points.target.must_interrupt and run.returned and not is_interrupted and not points.problems:
         run.problems.append("KeyboardInterrupt was swallowed: the run ended without it")
+
+
+def _raise_others(error: BaseException, *, is_injected: bool) -> NoReturn:
+    """Raise what a fixture raised while it was torn down, without the KeyboardInterrupt that is the run's own."""
+    others = error.split(KeyboardInterrupt)[1] if is_injected and is_group(error) else None
+    raise others or error
 
 
 def check_run(run: FunctionRun, options: RunOptions, complaints: Complaints, run_it: Callable[[], None]) -> None:
@@ -190,6 +205,11 @@ def check_run(run: FunctionRun, options: RunOptions, complaints: Complaints, run
 
 async def strike_function(run: FunctionRun, options: RunOptions, function: AsyncFunction, *, name: str) -> None:
     """Run *function* where it can be cancelled in each way: inside two scopes, with a sibling task, under a watchdog."""
+    with interrupts_reach(trio.lowlevel.current_task()):
+        await _strike_in_scopes(run, options, function, name)
+
+
+async def _strike_in_scopes(run: FunctionRun, options: RunOptions, function: AsyncFunction, name: str) -> None:
     points = run.points
     async with trio.open_nursery() as outer:
         # Stops what never ends. The deadline is set first: a cancel at point 0 comes before the task's first step.
@@ -254,7 +274,7 @@ def _split(error: BaseException, points: FunctionPoints) -> tuple[BaseException 
 
 
 def _note_raised(run: FunctionRun, error: BaseException, options: RunOptions) -> None:
-    if isinstance(error, (KeyboardInterrupt, *options.passes)):
+    if any(isinstance(one, (KeyboardInterrupt, *options.passes)) for one in leaves(error)):
         raise error
     ones = [one for one in leaves(error) if not isinstance(one, options.raises)]
     if ones:
@@ -309,7 +329,12 @@ async def _watch(run: FunctionRun, options: RunOptions, main: trio.lowlevel.Task
         return
     waiting = [task for task in points.own if not task.child_nurseries or task is main]
     where = "; ".join(f"{points.own[task].label} at {waiting_place(task)}" for task in waiting)
-    if points.fired:
+    if points.target.stands_still:
+        points.problems.append(
+            f"nothing happens: the test has a clock of its own, which stands still, and for {options.most_quiet_seconds:g} "
+            f"real seconds no task has run. It waits: {where}. Let the test jump its clock, or use autojump_clock"
+        )
+    elif points.fired:
         points.problems.append(
             f"the function has not ended {options.limit:g} virtual seconds after the cancel; it waits: {where}"
         )

@@ -58,7 +58,9 @@ def waiting_place(task: trio.lowlevel.Task) -> Place:
         for code, line in reversed(frames):
             if not code.co_filename.startswith(hidden):
                 return Place(code.co_filename, line, code.co_name)
-    return NOWHERE
+    # A task may be a function of Trio itself, such as `checkpoint`.
+    own = [(code, line) for code, line in frames if not code.co_filename.startswith(_KIT)]
+    return Place(own[0][0].co_filename, own[0][1], own[0][0].co_name) if own else NOWHERE
 
 
 def calling_place() -> Place:

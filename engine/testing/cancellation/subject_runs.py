@@ -126,7 +126,7 @@ def _difference(subject: RunSubject, at: int, one: list[str], other: list[str]) 
         f"  At point {at}, one run has {named(one)}, another has {named(other)}.\n"
         "  A cancel can be put at each point only if every run takes the same steps. Make the function independent of "
         "real time,\n  threads, processes, other programs on the network, and of the order of sets; or put a fake in "
-        "their place.\n"
+        "their place.\n  What survives a run, such as module globals and caches, has to be made new for each run.\n"
         "  If that can't be done, repeatable=False cancels at lines of the program instead, and says how many were missed."
     )
 
@@ -169,7 +169,7 @@ def raise_failure(subject: RunSubject, plan: CancelPlan, broken: Broken, complai
         seed=seed,
         total=len(names),
         point_name=_point_name(injection, names),
-        struck=detailed.points.first_struck,
+        arrivals=tuple(detailed.points.arrivals),
         problems=tuple(problems),
         timeline=detailed.points.timeline or Timeline(),
         traceback=detailed.traceback if injection is None else "",

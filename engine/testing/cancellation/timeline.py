@@ -22,7 +22,7 @@ class Moment:
     """One thing that happened.
 
     Attributes:
-        point: the number of points before it.
+        point: the number of the point at which it happened, or of the last one before it.
         time: Trio's time, in seconds since the run began.
         task: the task that it happened to; empty: to the run.
     """
@@ -52,15 +52,18 @@ class Timeline:
         """Return the moments around the cancel as a table."""
         moments, left_out = self.visible()
         width = max([4, *(len(moment.task) for moment in moments)])
-        lines = [f"  seconds  point  {'task':<{width}}"]
+        # A function that does not end has come to a time with more digits.
+        digits = max([7, *(len(f"{moment.time:.3f}") for moment in moments)])
+        lines = [f"  {'seconds':>{digits}}  point  {'task':<{width}}"]
+        gap = f"  {'...':>{digits}}         "
         if left_out:
-            lines.append(f"      ...         ({left_out} rows before)")
+            lines.append(f"{gap}({left_out} rows before)")
         for moment in moments:
             mark = ">>" if moment.kind in {"cancel", "struck", "swallowed"} else "  "
             lines.append(
-                f"{mark}{moment.time:7.3f}  {moment.point:>5}  {moment.task or '-':<{width}}  {moment.text}".rstrip()
+                f"{mark}{moment.time:{digits}.3f}  {moment.point:>5}  {moment.task or '-':<{width}}  {moment.text}".rstrip()
             )
         rest = len(self.moments) - left_out - len(moments)
         if rest:
-            lines.append(f"      ...         ({rest} rows after)")
+            lines.append(f"{gap}({rest} rows after)")
         return lines

@@ -21,6 +21,7 @@ from typing import NoReturn, ParamSpec
 
 import attrs
 import trio
+import trio.testing
 
 TESTED = "0.31 to 0.35"
 P = ParamSpec("P")
@@ -91,6 +92,31 @@ def shields_of(task: trio.lowlevel.Task, scope: trio.CancelScope) -> Iterator[tr
         status = status.parent
 
 
+@contextmanager
+def interrupts_reach(task: trio.lowlevel.Task) -> Generator[None]:
+    """Have Trio deliver KeyboardInterrupt to *task*, as if it were the main task; a plugin may run a test in another one."""
+    runner = _runner()
+    main, runner.main_task = runner.main_task, task
+    try:
+        yield
+    finally:
+        runner.main_task = main
+
+
+def shortest_cushion() -> float | None:
+    """Return the cushion of the task in `wait_all_tasks_blocked` that is woken first; None: there is no such task."""
+    waiting = _runner().waiting_for_idle
+    if not waiting:
+        return None
+    cushion: float = waiting.keys()[0][0]
+    return cushion
+
+
+def _runner() -> _run.Runner:
+    runner: _run.Runner = getattr(_run.GLOBAL_RUN_CONTEXT, "runner")  # noqa: B009  # checkers do not see it
+    return runner
+
+
 def raises_keyboard_interrupt() -> bool:
     """Tell whether SIGINT raises KeyboardInterrupt now: no part of the program receives it by itself."""
     return getattr(signal.getsignal(signal.SIGINT), "__module__", "") == _ki.__name__
@@ -157,8 +183,7 @@ def stop_run(tasks: Iterable[trio.lowlevel.Task]) -> None:
     """
     for task in tasks:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(task.coro))
-    runner: _run.Runner = getattr(_run.GLOBAL_RUN_CONTEXT, "runner")  # noqa: B009  # checkers do not see it
-    runner.clock = _StoppedClock()
+    _runner().clock = _StoppedClock()
 
 
 @functools.cache
@@ -202,6 +227,13 @@ class _Probe(trio.abc.Instrument):
         """Raise AttributeError or AssertionError for what is different."""
         assert hasattr(getattr(_run.GLOBAL_RUN_CONTEXT, "runner", None), "clock"), "a run can't be stopped"
         task = trio.lowlevel.current_task()
+        assert _runner().main_task is task, "its main task is not known"
+        assert shortest_cushion() is None, "tasks that wait for all others are not known"
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.testing.wait_all_tasks_blocked, 0.0001)
+            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.checkpoint()
+            assert shortest_cushion() == 0.0001, "tasks that wait for all others are not known"
         with self.scope:
             with trio.CancelScope(shield=True) as shield:
                 self.scope.cancel(reason="a probe")

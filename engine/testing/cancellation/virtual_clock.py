@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import time
+from math import inf
 
 import attrs
 import trio
 
 from engine.testing.cancellation.leftovers import child_pids
-from engine.testing.cancellation.trio_internals import busy_threads
+from engine.testing.cancellation.trio_internals import busy_threads, shortest_cushion
 
 # How often to look whether a thread or a child process has ended, in real seconds; Trio is woken when its own have.
 LOOK = 0.005
@@ -52,7 +53,10 @@ class VirtualClock(trio.abc.Clock):
             self._quiet_at = self.steps
             return 0
         self._quiet_at = -1
-        if deadline == float("inf"):
+        if shortest_cushion() is not None:
+            # Trio wakes a task in `wait_all_tasks_blocked` before time passes, if it may wait for longer than the cushion.
+            return inf
+        if deadline == inf:
             # Nothing will ever happen, unless a signal comes: the watchdog of a run has a deadline.
             return LOOK
         self._now = deadline
@@ -63,4 +67,7 @@ class VirtualClock(trio.abc.Clock):
         if self._real is not None:
             self._now = min(deadline, self._now + real - self._real)
         self._real = real
-        return min(LOOK, max(0.0, deadline - self._now))
+        left = max(0.0, deadline - self._now)
+        cushion = shortest_cushion()
+        # A look for a thread that has ended would begin the cushion again.
+        return left if cushion is not None and LOOK <= cushion < left else min(LOOK, left)

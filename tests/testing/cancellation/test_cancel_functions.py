@@ -6,8 +6,8 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -15,10 +15,12 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import trio
+import trio.testing
 
 from engine.testing import CancelFailure, NotRepeatable, PromiseBroken, Report, cancel_everywhere
-from engine.testing.cancellation.function_run import AsyncFunction
+from engine.testing.cancellation.function_run import AsyncFunction, RunOptions, new_run, partial_body, perform
 from engine.testing.cancellation.injections import FUNCTION_WAYS, Injection, parse_injection
+from engine.testing.cancellation.virtual_clock import LOOK
 from tests.support.cancel_faults import swallows_and_goes_on
 
 seen: list[int] = []
@@ -145,6 +147,30 @@ def test_virtual_time_waits_for_threads() -> None:
     assert cancel_everywhere(works_in_a_thread).points
 
 
+async def settles() -> None:
+    before = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep, 1)
+        for cushion in (0, 0.001):
+            await trio.testing.wait_all_tasks_blocked(cushion)
+        assert trio.current_time() == before
+
+
+async def settles_near_a_thread() -> None:
+    release = threading.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, lambda: release.wait())  # noqa: PLW0108  # types: it has a default
+        try:
+            await trio.testing.wait_all_tasks_blocked(2 * LOOK)
+        finally:
+            release.set()
+
+
+@pytest.mark.parametrize("function", [settles, settles_near_a_thread])
+def test_wait_all_tasks_blocked_returns(function: AsyncFunction) -> None:
+    assert cancel_everywhere(function, by=("scope", "interrupt")).points > 4
+
+
 # ---- the report ------------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +184,38 @@ def test_report_names_task_and_line() -> None:
     assert "cancel_faults.py:" in text
     assert ">>" in text
     assert failure.again in text
+
+
+async def holds(free: list[int]) -> None:
+    free.pop()
+    await trio.sleep(1)
+    free.append(1)
+
+
+@contextmanager
+def holding_case() -> Generator[AsyncFunction]:
+    free = [1]
+
+    async def waits_and_holds() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(holds, free)
+            await trio.sleep(2)
+
+    yield waits_and_holds
+    assert free == [1], "it is lost"
+
+
+def test_report_lists_each_arrival() -> None:
+    with pytest.raises(PromiseBroken, match="it is lost") as raised:
+        cancel_everywhere(holding_case, by="scope", only="scope@3")
+    failure = failure_of(raised.value)
+    assert {task for task, _ in failure.arrivals} == {"waits_and_holds", "holds"}
+    for task, place in failure.arrivals:
+        assert f"in the task {task}, at {place}" in " ".join(str(failure).split())
+    # The row of the cancel has the number of its point.
+    [row] = [line for line in str(failure).splitlines() if "cancelled by a scope" in line and ">>" in line]
+    assert row.split()[1:3] == ["0.000", "3"]
+    assert "at point 3 of" in str(failure)
 
 
 def test_repeat_line_repeats_the_run() -> None:
@@ -201,8 +259,9 @@ def test_runs_that_differ_are_refused(odd_run: int) -> None:
             await trio.lowlevel.checkpoint()
 
     # From the third run on there is a cancel.
-    with pytest.raises(NotRepeatable, match="its runs differ"):
+    with pytest.raises(NotRepeatable, match="its runs differ") as raised:
         cancel_everywhere(differs_once, by="scope")
+    assert "module globals and caches" in str(raised.value)
 
 
 async def loses_at_random(free: list[int]) -> None:
@@ -260,6 +319,26 @@ def test_function_that_never_ends() -> None:
         cancel_everywhere(trio.sleep_forever)
 
 
+async def waits_behind_a_shield() -> None:
+    with trio.CancelScope(shield=True):
+        await trio.sleep(1)
+
+
+async def waits_again_and_again() -> None:
+    for _ in range(2):
+        with suppress(trio.Cancelled), trio.CancelScope(shield=True):
+            await trio.sleep(1)
+
+
+@pytest.mark.parametrize("function", [partial(waits, 1.0), waits_behind_a_shield, waits_again_and_again])
+def test_clock_that_stands_still(function: AsyncFunction) -> None:
+    options = RunOptions(most_quiet_seconds=0.02)
+    run = new_run(None, options)
+    perform(run, partial_body(run, options, function), seed=0, clock=trio.testing.MockClock())
+    assert "a clock of its own, which stands still" in run.points.problems[0]
+    assert "await trio.sleep(" in run.points.problems[0]
+
+
 def test_thread_can_use_every_way_but_the_interrupt() -> None:
     reports: list[Report | ValueError] = []
 
@@ -283,6 +362,36 @@ def test_thread_can_use_every_way_but_the_interrupt() -> None:
 def test_what_is_no_async_function() -> None:
     with pytest.raises(TypeError, match="neither an async function"):
         cancel_everywhere(lambda: 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: cancel_everywhere(waits(1)), r"not a coroutine: .* cancel_everywhere\(partial\(waits, \.\.\.\)\)"),  # type: ignore[call-overload]
+        (lambda: cancel_everywhere(waits), "waits: missing a required argument: 'seconds'. .*partial"),  # type: ignore[arg-type]
+        (lambda: cancel_everywhere(two_tasks, ways=("user",)), "for an async function write by="),  # type: ignore[call-overload]
+    ],
+)
+def test_wrong_call_says_what_to_write(call: Callable[[], Report], words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_task_that_is_a_checkpoint_has_a_place() -> None:
+    async def never_ends() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.lowlevel.checkpoint)
+            await trio.sleep_forever()
+
+    with pytest.raises(PromiseBroken) as raised:
+        cancel_everywhere(never_ends)
+    text = str(raised.value)
+    assert "in checkpoint: await" in text
+    assert "?:0" not in text
+    # The columns stay columns, whatever the time.
+    [head] = [line for line in text.splitlines() if "seconds  point" in line]
+    [row] = [line for line in text.splitlines() if "shields are taken away" in line]
+    assert head.index("seconds") + len("seconds") == row.index("100000.000") + len("100000.000")
 
 
 async def test_inside_trio_is_refused() -> None:

@@ -68,6 +68,7 @@ async def echo(nursery):
 
 @pytest.mark.cancel_everywhere
 async def test_pool_well(pool, capfd):
+    await trio.testing.wait_all_tasks_blocked()
     await pool.use_well()
 
 
@@ -138,6 +139,33 @@ async def test_no_number():
 @pytest.mark.cancel_everywhere(by="scope")
 async def test_without_checkpoint():
     pass
+
+
+@pytest.mark.cancel_everywhere(by="interrupt")
+async def test_keeps_at_interrupt(pool):
+    connection = pool.free.pop()
+    try:
+        await trio.sleep(0.1)
+    except trio.Cancelled:
+        pool.free.append(connection)
+        raise
+    pool.free.append(connection)
+
+
+@pytest.fixture
+async def notes():
+    notes = []
+    yield notes
+    assert not notes, "something was noted"
+
+
+@pytest.mark.cancel_everywhere(by="interrupt")
+async def test_notes_interrupt(notes):
+    try:
+        await trio.sleep(0.1)
+    except KeyboardInterrupt as error:
+        notes.append(str(error))
+        raise
 
 
 @pytest.mark.cancel_everywhere
@@ -211,7 +239,7 @@ def test_what_cannot_be_repeated_says_so(tmp_path: Path) -> None:
     (tmp_path / "early.py").write_text("import pytest\npytest.register_assert_rewrite('engine')\n", encoding="utf-8")
     marked = WELL.replace("async def test_unmarked", "async def unmarked")
     text, outcomes = run(tmp_path, marked + HONEST, "-p", "early", trio_mode=False)
-    assert outcomes == {"failed": 2, "error": 6, "skipped": 1, "passed": 6}, text
+    assert outcomes == {"failed": 4, "error": 6, "skipped": 1, "passed": 6}, text
     for words in (
         "test_real_time (test_it.py:",
         "its runs differ",
@@ -226,6 +254,8 @@ def test_what_cannot_be_repeated_says_so(tmp_path: Path) -> None:
         ", in test_fails",
         "1 without a checkpoint could not be cancelled",
         "test_fails fails without any cancel",
+        "KeyboardInterrupt at test_it.py:",
+        "a fixture raised AssertionError: something was noted",
     ):
         assert words in text
 
