@@ -233,7 +233,8 @@ class _Probe(trio.abc.Instrument):
             nursery.start_soon(trio.testing.wait_all_tasks_blocked, 0.0001)
             await trio.lowlevel.checkpoint()
             await trio.lowlevel.checkpoint()
-            assert shortest_cushion() == 0.0001, "tasks that wait for all others are not known"
+            cushion = shortest_cushion()
+        assert cushion == 0.0001, "tasks that wait for all others are not known"
         with self.scope:
             with trio.CancelScope(shield=True) as shield:
                 self.scope.cancel(reason="a probe")
