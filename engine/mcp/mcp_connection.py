@@ -21,7 +21,7 @@ from pydantic import FileUrl, TypeAdapter, ValidationError
 
 from engine.core.threads import to_thread
 from engine.core.version import __version__
-from engine.mcp.message_gate import HEADER_KEY, MOST_TOOLS, SKILL_LIST, MessageGate
+from engine.mcp.message_gate import HEADER_KEY, MOST_TOOLS, SKILL_GET, SKILL_LIST, MessageGate
 from engine.mcp.server_memory import Era
 from engine.mcp.server_skills import EXTENSION, read_skills
 from engine.mcp.server_text import one_line
@@ -40,7 +40,6 @@ _MOST_ROUNDS: Final = 10
 _MOST_STATE_BYTES: Final = 262_144
 # Before a stream of notifications that broke is opened again.
 _RELISTEN: Final = 5.0
-_SKILL_GET: Final = "skills/get"
 
 _CallAdapter: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
     types.CallToolResult | types.InputRequiredResult
@@ -54,14 +53,9 @@ class ProtocolError(Exception):
     """The server broke the protocol, or a limit."""
 
 
-class _SkillResult(types.Result):  # type: ignore[explicit-any]  # the SDK has it in every model
-    # Judged like those of a list.
-    skill: object = None
-
-
 class _Session(ClientSession):
     def _build_capabilities(self, version: str) -> types.ClientCapabilities:
-        """CheckedTools folders to servers of the old era only; the new one has deprecated them."""
+        """Offer folders to servers of the old era only; the new one has deprecated them."""
         capabilities = super()._build_capabilities(version)
         return capabilities.model_copy(update={"roots": None}) if version in MODERN_PROTOCOL_VERSIONS else capabilities
 
@@ -177,11 +171,13 @@ class McpConnection:
     async def _get_skill(self, uri: str) -> object:
         """Return the entry of a skill. A checkpoint. Raises `ProtocolError`, `MCPError` and `ValidationError`."""
         params = types.ReadResourceRequestParams(uri=uri)
-        request = types.Request[types.ReadResourceRequestParams, str](method=_SKILL_GET, params=params)
-        result = await self.session.send_request(request, _SkillResult)
-        if _uri_of(result.skill) != uri:
+        request = types.Request[types.ReadResourceRequestParams, str](method=SKILL_GET, params=params)
+        # The gate takes the skill out of it, as it does with lists.
+        await self.session.send_request(request, types.ListToolsResult)
+        (skill,) = self.gate.page or [None]
+        if _uri_of(skill) != uri:
             raise ProtocolError("its answer is not about this one")
-        return result.skill
+        return skill
 
     async def _list_tools(self, params: types.PaginatedRequestParams) -> types.ListToolsResult:
         return await self.session.list_tools(params=params)

@@ -31,6 +31,7 @@ _PASSED: Final = frozenset(
 _LIST_CHANGED: Final = "notifications/tools/list_changed"
 _LIST: Final = "tools/list"
 SKILL_LIST: Final = "skills/list"
+SKILL_GET: Final = "skills/get"
 
 
 @attrs.define(eq=False)
@@ -81,10 +82,9 @@ class MessageGate:
                 if isinstance(message, types.JSONRPCResponse):
                     # As the protocol has it for a result that says nothing; the SDK would refuse it.
                     message.result.setdefault("resultType", "complete")
-                    if method == SKILL_LIST:
-                        # It goes on as a list without tools.
-                        message.result["tools"] = message.result.get("skills")
-                    is_list = method in {_LIST, SKILL_LIST}
+                    is_list = method in {_LIST, SKILL_LIST, SKILL_GET}
+                    if is_list:
+                        message.result["tools"] = _listed(method, message.result)
                     self._take_tools(message.result, is_list=is_list, tools=tools, size=size)
                 return True
             case types.JSONRPCRequest():
@@ -116,6 +116,17 @@ class MessageGate:
             page = cast("list[object]", listed)
             self.page, self.page_size = page[:MOST_TOOLS], len(page)
             result["tools"] = [tool for tool in self.page if self.is_http and _asks_for_headers(tool)]
+
+
+def _listed(method: str, result: dict[str, object]) -> object:
+    """Return what an answer lists: skills go on as a list without tools."""
+    match method:
+        case "skills/list":
+            return result.get("skills")
+        case "skills/get":
+            return [result.get("skill")]
+        case _:
+            return result.get("tools")
 
 
 def _asks_for_headers(tool: object) -> bool:
