@@ -5,6 +5,7 @@ Points lie before and after each scheduler step, and where a program marks one; 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -64,13 +65,13 @@ class PointCounter(trio.abc.Instrument):
             self.fired += 1
             self.strike(first=False)
 
+    @abstractmethod
     def strikes_twice(self) -> bool:
         """Tell whether the way of the injection has a second part."""
-        raise NotImplementedError
 
+    @abstractmethod
     def strike(self, *, first: bool) -> None:
         """Cancel, in the way of the injection."""
-        raise NotImplementedError
 
 
 @contextmanager
