@@ -116,7 +116,7 @@ class ClientConnection:
         """Make it of an open transport, which it closes. *refusals* says when to read on after what was refused."""
         self.id = connection_id
         self.login = login
-        self.peer = peer or Peer()
+        self.peer: Peer = peer or Peer()
         self.client_name = ""
         self.since = since
         self.instance = ""
