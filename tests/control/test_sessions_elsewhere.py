@@ -153,11 +153,12 @@ async def test_death_of_holder_is_announced(tmp_path: Path, short_folder: Path) 
             session = await there.create_session(cwd=tmp_path)
             await run_into_call(session)
         target = f"/v1/sessions/{session.id}/stream?at=start"
-        async with here.session(session.id).watch() as stream, raw_stream(other.port) as sse:
+        async with here.session(session.id).watch(from_start=True) as stream, raw_stream(other.port) as sse:
             await sse.send_all(request(target, other.port, token=other.at.token))
+            await next_head(stream, is_parked=False)
             # The answer may be stored after the client has seen it.
-            while not isinstance((await next_head(stream, is_parked=False)).status, Busy):
-                pass
+            await items_until(stream, CallStarted)
+            assert isinstance((await here.session(session.id).head()).status, Busy)
             await read_until(sse, b'"parked":false')
             holder.kill()
             head = await next_head(stream, is_parked=True)
