@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn
@@ -34,22 +35,22 @@ MOST_MORE_RUNS = 300
 MOST_MORE_SECONDS = 5.0
 
 
-class RunSubject:
+class RunSubject(ABC):
     """Something that can be run again and again, as `run_everywhere` needs it."""
 
     name: str = ""
     location: str = ""
     svg: Path | None = None
 
+    @abstractmethod
     def play(
         self, injection: Injection | None, seed: int, complaints: Complaints, *, is_detailed: bool = False
     ) -> FunctionRun:
         """Run it once."""
-        raise NotImplementedError
 
+    @abstractmethod
     def again(self, injection: Injection | None, seed: int) -> str:
         """Return the line that repeats exactly one run."""
-        raise NotImplementedError
 
 
 def run_everywhere(subject: RunSubject, plan: CancelPlan) -> Report:
