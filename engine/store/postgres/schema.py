@@ -1,7 +1,9 @@
 """The tables in PostgreSQL, and the migrations to the current version. The same as `sqlite/schema.py` except for the types.
 
 engine_store   the version, and the time of the last full check
-writers        of each open store, the number of its last transaction
+writers        of each open store, the number of its last transaction, and the server process of its connection
+watchers       who watches which session, and until when: only those sessions are announced
+removals       sessions that were deleted, and whose events are still being removed
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from engine.core.errors import StoreMismatch
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection
 
-VERSION: Final = 1
+VERSION: Final = 2
 
 # Ids are compared by their bytes, as in SQLite, not by the server's locale.
-TABLES: Final = """
+TABLES_1: Final = """
 CREATE TABLE writers (
     owner text COLLATE "C" PRIMARY KEY,
     number bigint NOT NULL,
@@ -115,6 +117,30 @@ CREATE TABLE drafts (
     PRIMARY KEY (session_id, part_id, at)
 );
 """
+# What version 2 adds. Rows that are updated or deleted all the time are vacuumed by their number, whatever the size of
+# the table.
+ADDED_2: Final = """
+ALTER TABLE writers ADD COLUMN backend integer NOT NULL DEFAULT 0;
+CREATE TABLE watchers (
+    session_id text COLLATE "C" NOT NULL,
+    owner text COLLATE "C" NOT NULL,
+    expires timestamptz NOT NULL,
+    PRIMARY KEY (session_id, owner)
+) WITH (fillfactor = 50);
+CREATE INDEX watchers_of_owner ON watchers (owner);
+CREATE TABLE removals (
+    session_id text COLLATE "C" PRIMARY KEY
+);
+ALTER TABLE writers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE leases SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE watchers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE drafts SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
+    autovacuum_vacuum_cost_delay = 0);
+"""
+TABLES: Final = TABLES_1 + ADDED_2
 
 Step = Callable[[Connection], None]
 
@@ -134,7 +160,11 @@ class PostgresMigration:
     steps: Mapping[int, Step] = attrs.field(factory=dict[int, Step])
 
 
-PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES)
+def _add_2(connection: Connection) -> None:
+    connection.execute(ADDED_2)
+
+
+PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES, steps={1: _add_2})
 
 
 def migrate(connection: Connection, address: Address, plan: PostgresMigration = PRESENT) -> None:

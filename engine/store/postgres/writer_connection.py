@@ -143,9 +143,11 @@ class PostgresWriterConnection:
 
 
 def register_writer(connection: Connection, owner_id: str) -> None:
-    """Create the store's row. It blocks. Raises `psycopg.Error`, for example if the database is read-only."""
+    """Create the store's row, or note there that it has a new connection. It blocks. Raises `psycopg.Error`, for example if the database is read-only."""
     connection.execute(
-        "INSERT INTO writers (owner, number, at) VALUES (%s, 0, now()) ON CONFLICT (owner) DO NOTHING", (owner_id,)
+        "INSERT INTO writers (owner, number, at, backend) VALUES (%s, 0, now(), pg_backend_pid())"
+        " ON CONFLICT (owner) DO UPDATE SET backend = excluded.backend",
+        (owner_id,),
     )
 
 

@@ -12,7 +12,7 @@ from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
-from engine.store.postgres.schema import PRESENT, TABLES, VERSION, PostgresMigration, migrate
+from engine.store.postgres.schema import PRESENT, TABLES, TABLES_1, VERSION, PostgresMigration, migrate
 from tests.store.full_suite import put_all
 from tests.store.journals import A, noted, notes
 from tests.store.server import Database, a_database
@@ -77,6 +77,28 @@ async def test_migration_runs_once_and_keeps_data(database: Database) -> None:
             nursery.start_soon(trio.to_thread.run_sync, lifted, database, LATER)
     assert version(database) == VERSION + 1
     assert database.do("SELECT count(colour), count(*) FROM {}.sessions") == [(0, 1)]
+
+
+async def test_version_1_is_migrated_with_its_data(database: Database) -> None:
+    lifted(database, PostgresMigration(version=1, tables=TABLES_1))
+    database.do("INSERT INTO {}.writers VALUES ('of version 1', 7, now())")
+    store = await database.open()
+    await put_all(store, notes(A, 3))
+    await store.aclose()
+    with a_database(database.server) as fresh:
+        lifted(fresh, PRESENT)
+        assert columns(database) == columns(fresh)
+    assert version(database) == VERSION
+    assert database.do("SELECT owner, number FROM {}.writers") == [("of version 1", 7)]
+
+
+def columns(database: Database) -> list[tuple[object, ...]]:
+    """The columns, the indexes, and the settings of all tables."""
+    return database.do(
+        "SELECT relname, reloptions::text, attname, atttypid::regtype::text, attnotnull FROM pg_class"
+        " LEFT JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0"
+        " WHERE relnamespace = '{}'::regnamespace ORDER BY relname, attnum"
+    )
 
 
 async def test_failing_migration_leaves_everything(database: Database) -> None:
