@@ -24,6 +24,8 @@ _OPTIONS: Final = (
 _HOURS_FROM: Final = 120
 _BUDGETS: Final = frozenset({"token_budget", "cost_limit"})
 _DAYS_FROM: Final = 48 * 60
+# Commands without `--ephemeral`.
+_ELSEWHERE: Final = {"serve": "engine serve", "batch": "engine batch TASKS.jsonl"}
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -217,7 +219,9 @@ FACTS: Final[Mapping[str, Fact]] = {
     "local_run": lambda _, around: _command(around, "--model local:FILE.gguf", "TASK"),
     "fork_run": lambda failure, around: _command(around, f"--resume {failure.session} --fork"),
     "unsaved_run": lambda _, around: (
-        "engine serve --store :memory:" if around.command == "serve" else _command(around, "--ephemeral")
+        f"{_ELSEWHERE[around.command]} --store :memory:"
+        if around.command in _ELSEWHERE
+        else _command(around, "--ephemeral")
     ),
     "run": lambda _, around: around.again if around.again.startswith("engine run") else "",
 }
@@ -225,6 +229,8 @@ FACTS: Final[Mapping[str, Fact]] = {
 
 def _command(around: Surroundings, flags: str, task: str = '"TASK"') -> str:
     """Return the command that failed, with other flags."""
+    if around.command == "batch":
+        return f"{_ELSEWHERE[around.command]} {flags}"
     return f"engine chat {flags}" if around.command == "chat" else f"engine run {flags} {task}"
 
 

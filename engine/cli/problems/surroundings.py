@@ -54,7 +54,7 @@ class Surroundings(Value):
     place: str = ""
     is_saved: bool = True
     limits: Limits = Limits()
-    command: Literal["run", "chat", "serve"] = "run"
+    command: Literal["run", "chat", "serve", "batch"] = "run"
     again: str = "engine run --continue"
 
     def host(self, name: str) -> Host | None:

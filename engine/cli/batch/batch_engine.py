@@ -1,0 +1,177 @@
+"""The engine of a batch, as the flags and the configuration have it: here, or in a process that gets the same flags."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import attrs
+import trio
+
+from engine.batch.attempt_run import LocalWorld
+from engine.batch.batch_task import BadLine, BatchTask
+from engine.batch.local_runner import LocalRunner
+from engine.batch.task_file import TaskList
+from engine.batch.work_folder import WorkFolders
+from engine.cli.batch.batch_options import BatchCommand, config_hash_of
+from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
+from engine.cli.export_telemetry import command_telemetry
+from engine.cli.flags.limit_flags import headless_limits
+from engine.cli.flags.model_flags import ModelChoice, model_choice
+from engine.cli.flags.store_flags import open_store, resolve_store
+from engine.cli.folder_settings import FolderSettings
+from engine.cli.plugin_code import package_hooks
+from engine.core.errors import ConfigError
+from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.process.own_environment import hide_own_secrets
+from engine.session.engine import open_engine
+from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
+from engine.session.validation import secrets_of
+
+if TYPE_CHECKING:
+    from engine.core.protocols import Model
+
+# Seconds. Nobody waits for a single answer; the next attempt can come later, and in another order.
+_MAX_WAIT: Final = 300.0
+_SCRIPTED_MODEL: Final = "anthropic/claude-sonnet-4-5"
+
+
+class BatchEngine:
+    """What the flags and the configuration say. Making it blocks, and raises `ConfigError`.
+
+    Attributes:
+        command: the command line.
+        model: the models.
+        settings: of all turns.
+        place: the store's location.
+        config_hash: what names the configuration.
+    """
+
+    def __init__(self, command: BatchCommand) -> None:
+        """Read the configuration."""
+        args = command.args
+        self.command = command
+        self._folders = FolderSettings(args, command.permissions)
+        config = self._folders.config(args.cwd)
+        self._layers = self._folders.layers(config)
+        self.place = resolve_store(args)
+        self.secrets = secrets_of(config)
+        self.model: ModelChoice = model_choice(args, config)
+        self.settings = self._settings()
+        self.config_hash = config_hash_of(command, self.model, self.settings)
+        self._tools = default_tools(config.sandbox, knowledge_for(config), self._layers, args.cwd, config.all_agents)
+
+    def prepare_process(self) -> None:
+        """Hide the secrets of this process from the commands that the model runs. Once, outside of Trio."""
+        hide_own_secrets(self.secrets)
+
+    def read_tasks(self) -> TaskList:
+        """Read the tasks, and check the models and agents that they name. It blocks. Raises `ConfigError`."""
+        found = self.command.read_tasks(self.model.config)
+        timeout = self.command.args.timeout
+        problems: dict[tuple[str, str], str] = {}
+        tasks: list[BatchTask] = []
+        bad = list(found.bad)
+        for task in found.tasks:
+            names = task.model, task.agent
+            if names not in problems:
+                problems[names] = self._problem(task)
+            if problems[names]:
+                bad.append(BadLine(line=task.line, id=task.id, message=problems[names]))
+            else:
+                tasks.append(attrs.evolve(task, timeout=task.timeout or timeout))
+        return TaskList(tasks=tuple(tasks), bad=tuple(sorted(bad, key=lambda line: line.line)))
+
+    def _problem(self, task: BatchTask) -> str:
+        """Return why a task's model or agent can't be used; empty: it can, or there is none."""
+        config = self.model.config
+        if task.model and self.command.args.scripted is not None:
+            return "model: with --scripted, no task has a model of its own"
+        try:
+            if task.agent:
+                config.check_primary(task.agent)
+            if task.model:
+                # Imported here: few tasks have one.
+                from engine.providers.registry import split_name
+
+                split_name(task.model, config)
+        except ConfigError as error:
+            return str(error).splitlines()[0]
+        return ""
+
+    def _settings(self) -> Settings:
+        args, config = self.command.args, self.model.config
+        defaults = config.defaults
+        limits = Limits(
+            steps=args.max_steps or defaults.max_steps,
+            tokens=args.max_tokens or defaults.max_tokens,
+            cost=defaults.max_cost,
+            seconds=defaults.max_seconds,
+        )
+        return Settings(
+            limits=headless_limits(limits, config),
+            retry=RetryPolicy(longest=_MAX_WAIT, total=_MAX_WAIT, silence=_MAX_WAIT),
+            headless=self.command.permissions.unattended,
+            on_exhausted="stop",
+            options=self.model.options,
+            # A turn that waited for an answer would wait for ever.
+            park=False,
+        )
+
+    @asynccontextmanager
+    async def open_runner(self, work: Path) -> AsyncGenerator[LocalRunner]:
+        """Open the engine, and yield what runs attempts in it. A checkpoint. Raises `ConfigError`, `StoreError`.
+
+        Args:
+            work: where the folders of tasks are made.
+        """
+        config = self.model.config
+        async with AsyncExitStack() as stack:
+            models: tuple[str | Model, ...] = self.model.models
+            if self.command.args.scripted is not None:
+                models = (await stack.enter_async_context(scripted_model(self.command.args.scripted)),)
+            store = await stack.enter_async_context(open_store(self.place))
+            telemetry = await stack.enter_async_context(command_telemetry(config))
+            eng = await stack.enter_async_context(
+                open_engine(
+                    model=models,
+                    config=config,
+                    tools=self._tools,
+                    settings=self.settings,
+                    permissions=PermissionOptions(approver=self._folders.policy),
+                    store=store,
+                    context=ContextOptions(prompt=self._layers),
+                    ports=Ports(
+                        sources=tool_sources(config, trusts=self._folders.trusts),
+                        configure=self._folders.setup,
+                        telemetry=telemetry,
+                    ),
+                    hooks=package_hooks(config),
+                    # No snapshots: a patch says what was changed, and the folder goes.
+                    files=FileOptions(diagnostics=edit_diagnostics(config)),
+                )
+            )
+            yield LocalRunner(
+                LocalWorld(eng=eng, folders=WorkFolders(work), settings=self.settings, secrets=self.secrets)
+            )
+
+
+@asynccontextmanager
+async def scripted_model(text: str) -> AsyncGenerator[Model]:
+    """Yield a model that answers each request with *text*: a real connection to a server on this machine. A checkpoint."""
+    # Imported here: it is to try the command without a key.
+    from engine.providers.registry import resolve
+    from engine.testing.http_server import ScriptedServer
+    from engine.testing.script import done
+    from engine.testing.script import text as text_block
+
+    server = ScriptedServer(lambda _request: [*text_block(text), *done()])
+    async with trio.open_nursery() as nursery:
+        url = await nursery.start(server.serve)
+        async with aclosing(
+            resolve(_SCRIPTED_MODEL, {"ANTHROPIC_API_KEY": "none-is-needed", "ANTHROPIC_BASE_URL": url})
+        ) as model:
+            yield model
+        nursery.cancel_scope.cancel(reason="the batch is over")

@@ -1,0 +1,131 @@
+"""The parsed command line of `engine batch`, and what names its configuration."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+import attrs
+
+from engine.batch.batch_scheduler import BatchOptions
+from engine.batch.batch_status import Keep
+from engine.batch.batch_task import BadLine, BatchTask, short_hash
+from engine.batch.disk_space import DiskGate
+from engine.batch.task_fields import BadTask, TaskSource, parse_task
+from engine.batch.task_file import TaskList, read_tasks
+from engine.cli.command_table.find_command import parse_arguments
+from engine.cli.flags.model_flags import ModelChoice
+from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
+from engine.config.config import Config, ModelConfig
+from engine.core.errors import ConfigError
+from engine.core.settings import Settings
+from engine.permission.rules.profiles import DEFAULT
+
+_STDIN: Final = "-"
+_UNNAMED: Final = "batch"
+_MAX_NAME_CHARS: Final = 100
+
+
+@attrs.frozen(kw_only=True, eq=False)
+class BatchCommand:
+    """The parsed command line.
+
+    Attributes:
+        args: the flags.
+        permissions: what the flags say about permissions.
+        name: the batch's.
+        results: the folder of the ledger.
+    """
+
+    args: argparse.Namespace
+    permissions: PermissionChoice
+    name: str
+    results: Path
+
+    @classmethod
+    def parse(cls, arguments: Sequence[str]) -> BatchCommand:
+        """Parse *arguments*. Raises `ConfigError`, or `SystemExit` after the help was printed."""
+        args = parse_arguments("batch", arguments)
+        if (args.tasks is None) == (not args.task):
+            raise ConfigError("name a file of tasks, or give tasks with --task\nNext: engine batch --help")
+        source = args.tasks if args.tasks not in (None, _STDIN) else _UNNAMED
+        name = args.name or Path(source).name.removesuffix(".jsonl")
+        if not name.isprintable() or not 0 < len(name) <= _MAX_NAME_CHARS:
+            raise ConfigError(
+                f"the name of a batch has 1 to {_MAX_NAME_CHARS} printable characters\nNext: use --name NAME"
+            )
+        results = args.results_dir or Path(f"{Path(name).name}.results")
+        # The folder that the tasks are in counts for most flags of `engine run`; here each task has its own.
+        args.cwd = Path.cwd()
+        return cls(args=args, permissions=permission_choice(args), name=name, results=results.absolute())
+
+    def read_tasks(self, config: Config) -> TaskList:
+        """Read the tasks. It blocks. Raises `ConfigError` if there are none, `StoreError` if they can't be read."""
+        path = self.args.tasks
+        profile = self.permissions.profile or config.profile or DEFAULT
+        is_file = path not in (None, _STDIN)
+        folder = Path(path).absolute().parent if is_file else Path.cwd()
+        source = TaskSource(folder=folder, trusts=self.args.trust_tasks, profile=profile)
+        if path is None:
+            return _tasks_of_flags(self.args.task, source)
+        try:
+            if path == _STDIN:
+                tasks = read_tasks(cast("BinaryIO", sys.stdin.buffer), source)
+            else:
+                with Path(path).open("rb") as file:
+                    tasks = read_tasks(file, source)
+        except OSError as error:
+            raise ConfigError(f"{path}: {error.strerror or error}\nNext: name a file of tasks") from error
+        if not tasks.tasks and not tasks.bad:
+            raise ConfigError(f"{path} holds no tasks\nNext: engine help batch")
+        return tasks
+
+    def options(self, config_hash: str, work: Path) -> BatchOptions:
+        """Return how the batch is run; *work* is where its folders are."""
+        args = self.args
+        return BatchOptions(
+            name=self.name,
+            results=self.results,
+            jobs=args.jobs,
+            retry=args.retry,
+            allow_changed=args.allow_changed,
+            fresh=args.fresh,
+            keep=cast("Keep", args.keep),
+            retry_delay=args.retry_delay,
+            config_hash=config_hash,
+            gates=(DiskGate((work, self.results), args.min_free),),
+        )
+
+
+def _tasks_of_flags(prompts: Sequence[str], source: TaskSource) -> TaskList:
+    tasks: list[BatchTask] = []
+    bad: list[BadLine] = []
+    for number, prompt in enumerate(prompts, 1):
+        try:
+            tasks.append(parse_task({"id": f"task-{number}", "prompt": prompt}, source, line=number))
+        except BadTask as error:
+            bad.append(BadLine(line=number, id=f"task-{number}", message=str(error)))
+    return TaskList(tasks=tuple(tasks), bad=tuple(bad))
+
+
+def config_hash_of(command: BatchCommand, choice: ModelChoice, settings: Settings) -> str:
+    """Return what names the configuration under which results can be compared: model, agent, permissions, limits."""
+    config, permissions = choice.config, command.permissions
+    parts = {
+        "models": choice.models,
+        "model settings": [repr(config.models.get(model, ModelConfig())) for model in choice.models],
+        "agent": (choice.agent, repr(config.agent(choice.agent))),
+        "options": repr(choice.options),
+        "profile": permissions.profile or config.profile,
+        "rules": [f"{rule.action} {rule.permission} {rule.pattern}" for rule in permissions.rules],
+        "unattended": permissions.unattended,
+        "sandbox": repr(permissions.box(config)),
+        "limits": repr(settings.limits),
+        "timeout": command.args.timeout,
+        "scripted": command.args.scripted,
+    }
+    return short_hash(json.dumps(parts, sort_keys=True, default=str))
