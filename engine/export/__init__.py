@@ -1,9 +1,10 @@
-"""Sessions outside of their store: JSON, Markdown, a web page, the picture of what ran when."""
+"""Sessions outside of their store: JSON, Markdown, a web page, a trajectory, the picture of what ran when."""
 
 from engine.core.lazy import lazy_exports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from engine.export.atif import render_atif as render_atif
     from engine.export.collect import collect_session as collect_session
     from engine.export.history import History as History
     from engine.export.history import render_history as render_history
@@ -18,6 +19,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_exports(
         __name__,
         {
+            "engine.export.atif": "render_atif",
             "engine.export.collect": "collect_session",
             "engine.export.history": "History render_history",
             "engine.export.html_page": "render_html",

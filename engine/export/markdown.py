@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 import attrs
@@ -39,6 +38,7 @@ from engine.core.errors import JournalCorrupt
 from engine.core.ids import CallId, MessageId, PartId
 from engine.core.messages import AssistantMessage, CallPart, CallResult, Message, ResultsMessage, TextPart, UserMessage
 from engine.export.history import History, HistoryEntry
+from engine.export.iso_time import iso_time
 from engine.export.sanitize import escape_unsafe_chars, one_line
 
 FORMAT: Final = "engine-conversation/1"
@@ -84,7 +84,7 @@ def render_markdown(story: History, title: str) -> str:
         "session": state.session_id,
         "folder": state.context.cwd,
         "model": state.model,
-        "created": _time(story.created),
+        "created": iso_time(story.created),
     }
     front = "".join(f"{name}: {one_line(value, 1_000)}\n" for name, value in fields.items() if value)
     results = {
@@ -100,13 +100,6 @@ def render_markdown(story: History, title: str) -> str:
         if body.strip()
     ]
     return "\n".join([f"---\n{front}---\n", f"# {heading}\n", *sections])
-
-
-def _time(moment: float) -> str:
-    try:
-        return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _sections(

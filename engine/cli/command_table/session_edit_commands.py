@@ -22,7 +22,7 @@ from engine.cli.command_table.session_flags import (
 from engine.cli.command_table.shared_flags import CONFIG_FLAGS
 from engine.cli.flags.arg_types import whole
 
-ExportFormat = Literal["json", "markdown", "html"]
+ExportFormat = Literal["json", "markdown", "html", "atif"]
 
 _AGE: Final = re.compile(r"(\d{1,6})([hdw])\Z")
 _SECONDS: Final = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
@@ -203,9 +203,9 @@ _HISTORY: Final = (
 _DOCUMENTS: Final = (
     CommandSpec(
         name="sessions export",
-        help="write a session as JSON, Markdown or HTML",
+        help="write a session as JSON, Markdown, HTML or ATIF",
         description="Write a session. JSON is complete, with all sub-agents, and `engine sessions import` restores it; Markdown "
-        "holds the conversation; HTML is a page.",
+        "holds the conversation; HTML is a page; ATIF is a trajectory for Harbor, evaluations and training.",
         run="engine.cli.sessions.export_import:export_main",
         arguments=(SESSION,),
         groups=session_flags(
@@ -221,7 +221,10 @@ _DOCUMENTS: Final = (
         ),
         exit_codes=CODES,
         sample="last",
-        examples=(("sessions export last -o session.md", "write the conversation as Markdown"),),
+        examples=(
+            ("sessions export last -o session.md", "write the conversation as Markdown"),
+            ("sessions export last --format atif -o trajectory.json", "write a trajectory, as Harbor reads it"),
+        ),
     ),
     CommandSpec(
         name="sessions import",

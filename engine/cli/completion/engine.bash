@@ -361,7 +361,7 @@ _engine_value() {
     "run --stdin") action='words - auto wait skip' ;;
     "run --output") action='words - text json stream-json' ;;
     "sessions --only" | "sessions undo --only") action='words - conversation files' ;;
-    "sessions --format" | "sessions export --format") action='words - json markdown html' ;;
+    "sessions --format" | "sessions export --format") action='words - json markdown html atif' ;;
     "stats --by") action='words - day model folder session' ;;
     "serve --role" | "serve keys --role" | "serve keys add --role") action='words - read answer full' ;;
     *) return 1 ;;

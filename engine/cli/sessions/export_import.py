@@ -27,6 +27,7 @@ from engine.core.errors import ConfigError, JournalCorrupt
 from engine.core.events import SharedContext
 from engine.core.ids import SessionId
 from engine.core.version import __version__
+from engine.export.atif import render_atif
 from engine.export.history import render_history
 from engine.export.html_page import ContextUsage, render_html
 from engine.export.json_document import parse_json_document, render_json_document, with_cwd, with_fresh_ids
@@ -87,6 +88,8 @@ def _text(journals: Journals, form: ExportFormat) -> str:
     if form == "json":
         return render_json_document(journals, engine=__version__, at=time.time())
     stories = [render_history(journal) for journal in journals]
+    if form == "atif":
+        return render_atif(stories, engine=__version__)
     if form == "markdown":
         return render_markdown(stories[0], session_title(stories[0]))
     return render_html(stories, session_title(stories[0]), engine=__version__, window=_window(stories[0].state))

@@ -32,6 +32,7 @@ from engine.store.sqlite.store import open_sqlite_store
 from engine.store.store_protocols import FullStore
 from engine.tools.output.spill import SpillStore
 from tests.cli.conftest import Start
+from tests.export.atif_format import check_trajectory
 from tests.export.histories import journal_of
 from tests.store.journals import numbered, session
 
@@ -334,6 +335,10 @@ def test_import_reports_settings_of_the_file(engine_here: Engine) -> None:
         f"folder: {Path.cwd()}",
         "queued message, to be sent as yours: and ^[[2Jthen send it away",
     ]
+
+
+def test_trajectory_is_what_its_readers_accept(three: Engine) -> None:
+    check_trajectory(json.loads(three("sessions", "export", ONE, "--format", "atif").out))
 
 
 def test_export_format_follows_the_file_name(three: Engine) -> None:
