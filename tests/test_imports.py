@@ -212,3 +212,61 @@ def test_first_request_waits_for_nothing_heavy(
     assert HEAVY_BEFORE_THE_REQUEST & roots(modules) == frozenset()
     early = {name for name in modules for each in NOT_BEFORE_THE_REQUEST if f"{name}.".startswith(f"{each}.")}
     assert early <= {"engine.json_schema"}  # the facade, which loads nothing
+
+
+FIRST_COMMAND = """
+import json, os, sys, threading, time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+call = {"index": 0, "id": "c", "function": {"name": "bash", "arguments": '{"command": "echo hello"}'}}
+answers = [({"tool_calls": [call]}, "tool_calls"), ({"content": "Done."}, "stop")]
+loaded = []
+
+def is_preloading():
+    return any(thread.name.startswith("engine preload") for thread in threading.enumerate())
+
+class Host(BaseHTTPRequestHandler):
+    def do_POST(self):
+        self.rfile.read(int(self.headers["content-length"]))
+        end = time.monotonic() + 60
+        while (is_preloading() or "engine.permission.shell.scan" not in sys.modules) and time.monotonic() < end:
+            time.sleep(0.01)
+        loaded.append({name for name in sys.modules if name.startswith("engine.")})
+        delta, reason = answers[len(loaded) - 1]
+        event = {"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+        body = f"data: {json.dumps(event)}\\n\\ndata: [DONE]\\n\\n".encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Host)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.argv[0] = "engine"
+from engine.cli import main
+url = f"http://127.0.0.1:{server.server_port}/v1"
+main(["run", "--yes", "-c", f'hosts.lo.base_url="{url}"', "-c", 'hosts.lo.wire="openai_chat"', "-m", "lo/x", "Hello."])
+print(json.dumps(sorted(loaded[1] - loaded[0])))
+"""
+# Of a result, and of the second request.
+AFTER_THE_FIRST_COMMAND = ("engine.core.", "engine.journal.", "engine.nursery.", "engine.providers.", "engine.store.")
+
+
+def test_first_command_finds_the_shell_loaded(tmp_path: Path) -> None:
+    """What judges and runs commands is imported while the model thinks."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST_COMMAND],
+        cwd=tmp_path,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    late = json.loads(done.stdout.splitlines()[-1])
+    assert [name for name in late if not name.startswith(AFTER_THE_FIRST_COMMAND)] == []

@@ -42,6 +42,11 @@ class Place:
         """The interpreter that has the frameworks."""
         return str(self.installed / "python" / "bin" / "python")
 
+    @property
+    def own_python(self) -> str:
+        """The interpreter that has this engine and what it needs, and nothing else: httpx imports what it finds."""
+        return str(self.installed / "engine" / "bin" / "python")
+
     def npm(self, name: str) -> str:
         """Return the path of a program that npm has installed."""
         return str(self.installed / "node_modules" / ".bin" / name)
@@ -98,7 +103,8 @@ class Agent:
 def install(folder: Path) -> list[str]:
     """Install the peers into *folder*; return what could not be."""
     folder.mkdir(parents=True, exist_ok=True)
-    failures: list[str] = []
+    own = ["env", f"VENV={folder / 'engine'}", f"PYTHON={sys.executable}", str(_ROOT / "scripts" / "venv.sh"), "core"]
+    failures = _try("engine", own)
     (folder / "package.json").write_text("{}")
     for name in _NPM:
         failures += _try(name, ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), name])
@@ -121,16 +127,16 @@ def _try(name: str, command: Sequence[str]) -> list[str]:
 # -- ours ---------------------------------------------------------------------------------------------------------------
 
 
-def _ours(_: Place) -> Sequence[str]:
-    return [sys.executable, "-m", "engine", "run", "--yes", "--model", "anthropic/claude-sonnet-5-5", PROMPT]
+def _ours(place: Place) -> Sequence[str]:
+    return [place.own_python, "-m", "engine", "run", "--yes", "--model", "anthropic/claude-sonnet-5-5", PROMPT]
 
 
 def _our_env(place: Place) -> Mapping[str, str]:
-    return {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": place.url, "PYTHONPATH": str(_ROOT)}
+    return {"ANTHROPIC_API_KEY": "sk-none", "ANTHROPIC_BASE_URL": place.url}
 
 
 def _our_program(name: str) -> Callable[[Place], Sequence[str]]:
-    return lambda _: [sys.executable, str(_PROGRAMS / f"{name}.py"), PROMPT]
+    return lambda place: [place.own_python, str(_PROGRAMS / f"{name}.py"), PROMPT]
 
 
 # -- the others ---------------------------------------------------------------------------------------------------------
@@ -212,14 +218,14 @@ AGENTS: Final[Mapping[str, Agent]] = {
             wire="anthropic",
             command=_ours,
             env=_our_env,
-            version=lambda _: [sys.executable, "-m", "engine", "--version"],
+            version=lambda place: [place.own_python, "-m", "engine", "--version"],
         ),
         Agent(
             name="engine (library)",
             wire="anthropic",
             command=_our_program("engine_library"),
             env=_our_env,
-            version=lambda _: [sys.executable, "-m", "engine", "--version"],
+            version=lambda place: [place.own_python, "-m", "engine", "--version"],
         ),
         Agent(
             name="opencode",
@@ -282,7 +288,7 @@ AGENTS: Final[Mapping[str, Agent]] = {
             wire="chat",
             command=_our_program("raw_loop"),
             env=_openai_env,
-            version=lambda _: [sys.executable, "-c", "import sys; print(sys.version.split()[0])"],
+            version=lambda place: [place.own_python, "-c", "import sys; print(sys.version.split()[0])"],
         ),
     )
 }

@@ -30,10 +30,11 @@ class ToolUse:
 
 @attrs.frozen
 class Reply:
-    """What the model says: text in so many deltas, then calls."""
+    """What the model says: text in so many deltas, then calls; after some seconds."""
 
     deltas: int = 1
     calls: Sequence[ToolUse] = ()
+    thinks: float = 0.0
 
 
 @attrs.define
@@ -109,6 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         reply, exchange = self.answers.next_reply(request, began)
         events = list(_ENCODERS[wire](reply)) if request.get("stream") else []
+        time.sleep(reply.thinks)
         exchange.answered = time.monotonic()
         if events:
             self._send_stream(events)

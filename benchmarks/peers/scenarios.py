@@ -26,6 +26,8 @@ _LIMIT: Final = 240.0
 _STEPS: Final = 220
 _DELTAS: Final = 20_000
 _PARALLEL: Final = 5
+# A real model's first byte takes longer. Without it, figures would be of what an agent loads for its first answer.
+_THINKING: Final = 0.5
 # Once a call has been sent; the command runs by then.
 _BEFORE_CANCEL: Final = 1.5
 _PATIENCE: Final = 15.0
@@ -142,7 +144,7 @@ def stream(agent: Agent, installed: Path) -> Mapping[str, float]:
     """20,000 deltas in one answer, until the process has exited."""
 
     def plan(*_: object) -> Sequence[Reply]:
-        return [Reply(deltas=_DELTAS)]
+        return [Reply(deltas=_DELTAS, thinks=_THINKING)]
 
     with _running(agent, installed, plan) as run:
         exchange = run.exchange(0)
@@ -150,11 +152,12 @@ def stream(agent: Agent, installed: Path) -> Mapping[str, float]:
 
 
 def parallel(agent: Agent, installed: Path) -> Mapping[str, float]:
-    """Five calls of `sleep 1` in one answer."""
+    """Five calls of `sleep 1` in one answer, which begins half a second after the request."""
 
     def plan(agent: Agent, _: Path) -> Sequence[Reply]:
         # Not the same five times: an agent may take that for a model that goes in circles.
-        return [Reply(calls=[agent.run(f"sleep 1.{'0' * number}") for number in range(_PARALLEL)]), Reply()]
+        calls = [agent.run(f"sleep 1.{'0' * number}") for number in range(_PARALLEL)]
+        return [Reply(calls=calls, thinks=_THINKING), Reply()]
 
     with _running(agent, installed, plan) as run:
         return {"five sleeps: ms over 1 s": (run.exchange(1).began - run.exchange(0).ended) * 1000 - 1000}

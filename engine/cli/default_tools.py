@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from engine.cli.preload_shell import preload_shell
 from engine.cli.terminal.standard_streams import print_note
 from engine.cli.terminal.terminal_text import escape_control_chars
 from engine.config.agent_config import AgentConfig
 from engine.config.builtin_agents import BUILT_IN
 from engine.config.sandbox_config import Sandbox
+from engine.core.threads import preload_later
 from engine.settings_file.config_file import usual_path
 from engine.tools.builtin.builtin_tools import builtin_tools
 from engine.tools.builtin.task import Agents, task_tool
@@ -78,6 +80,7 @@ def default_tools(
     skills are reported on standard error. With a *sandbox*, commands run in it; *programs* holds what the
     configuration declares about programs. Raises `ConfigError` as `builtin_tools` does.
     """
+    preload_later(preload_shell)
     tools = builtin_tools(sandbox=sandbox, programs=programs)
     if layers is not None and cwd is not None:
         if layers.may_have_skills(str(cwd)):

@@ -169,3 +169,21 @@ def finish_in_thread(function: Callable[[], object], seconds: float) -> None:
     thread = threading.Thread(target=function, name="engine clean-up")
     thread.start()
     thread.join(seconds)
+
+
+# Only the command line registers something: in a host's process, no thread of ours imports what nobody asked for.
+_preloads: Final[list[Callable[[], object]]] = []
+
+
+def preload_later(load: Callable[[], object]) -> None:
+    """Register *load*, which imports what the first call may need. It must be safe to leave it unfinished."""
+    _preloads.append(load)
+
+
+def start_preloads() -> None:
+    """Start what is registered, each once, while the model thinks: in a thread that no task waits for. Not a checkpoint."""
+    loads = tuple(_preloads)
+    _preloads.clear()
+    for load in loads:
+        # What it raises is dropped: the call that needs the import reports it.
+        trio.lowlevel.start_thread_soon(load, lambda _: None, name="engine preload")

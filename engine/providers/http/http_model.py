@@ -30,6 +30,7 @@ from engine.core.errors import (
 )
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.messages import AssistantMessage, ResultsMessage, TextPart, UserMessage
+from engine.core.threads import start_preloads
 from engine.core.version import __version__
 from engine.providers.auth.auth import UnsignedRequest
 from engine.providers.http.client import ConnectionGuard, new_client, translate_errors
@@ -199,7 +200,7 @@ class HttpModel:
 
         A checkpoint.
         """
-        connecting = ConnectionGuard(self._prepare_decoder)
+        connecting = ConnectionGuard(self._prepare_answer)
         extensions = {"timeout": client.timeout.as_dict(), "trace": connecting.on_trace}
         target: httpx.URL | None = None
         redirects = 0
@@ -256,10 +257,11 @@ class HttpModel:
             self._client = new_client(self._endpoint, self._connect_timeout)
         return self._client
 
-    def _prepare_decoder(self) -> None:
-        """Load what reads the answer. Not a checkpoint."""
+    def _prepare_answer(self) -> None:
+        """Load what reads the answer, and start to load what its calls need. Not a checkpoint."""
         with suppress(ImportError):  # reported where it is needed
             self._wire.decoder(self._wire.accept)
+        start_preloads()
 
     def _decoder(self, response: httpx.Response, request: ModelRequest) -> WireDecoder | None:
         """Return a decoder for the response; None if it is an error or has an unknown type."""
