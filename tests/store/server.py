@@ -187,9 +187,13 @@ class Database:
     server: Server
     namespace: str
 
-    async def open(self, *, timeout: float = 5.0, lease_seconds: float = 60.0) -> PostgresStore:
+    async def open(self, *, timeout: float = 5.0, lease_seconds: float = 60.0, tenant: str = "") -> PostgresStore:
         return await open_postgres_store(
-            self.server.dsn(), namespace=self.namespace, timeout=timeout, lease_seconds=lease_seconds
+            self.server.dsn(),
+            namespace=self.namespace,
+            timeout=timeout,
+            lease_seconds=lease_seconds,
+            tenant=tenant,
         )
 
     def do(self, statement: str, *values: object) -> list[tuple[object, ...]]:

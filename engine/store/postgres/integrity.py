@@ -1,4 +1,7 @@
-"""Checks once a day for sessions whose journals have gaps, and cleans up after stores that were not closed."""
+"""Checks once a day for sessions whose journals have gaps, and cleans up after stores that were not closed.
+
+Each tenant's stores check its own sessions.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,8 @@ _FORGOTTEN_AFTER: Final = "30 days"
 
 def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[SessionId]:
     """Return the sessions with gaps, if the last check was a day ago. It blocks. Raises `psycopg.Error`."""
-    row = connection.execute(_DUE, (MAX_CHECKED_BYTES, CHECK_INTERVAL)).fetchone()
+    name = f"checked:{address.tenant}" if address.tenant else "checked"
+    row = connection.execute(_DUE, (MAX_CHECKED_BYTES, name, CHECK_INTERVAL)).fetchone()
     if row is None or not row[0]:
         return ()
     with connection.transaction():
@@ -26,37 +30,40 @@ def find_gaps_if_due(connection: Connection, address: Address) -> Sequence[Sessi
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (advisory_lock_key(address) ^ 1,)).fetchone()
         if row is None or not row[0]:
             return ()
-        gaps = damaged_sessions(connection)
+        gaps = damaged_sessions(connection, address.tenant)
         if not gaps:
             connection.execute(
-                "INSERT INTO engine_store (name, value) VALUES ('checked', extract(epoch FROM clock_timestamp()))"
-                " ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+                "INSERT INTO engine_store (name, value) VALUES (%s, extract(epoch FROM clock_timestamp()))"
+                " ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name,),
             )
-        connection.execute(_TIDY, (_FORGOTTEN_AFTER, _FORGOTTEN_AFTER))
+        connection.execute(_TIDY, {"tenant": address.tenant, "after": _FORGOTTEN_AFTER})
     return gaps
 
 
-def damaged_sessions(connection: Connection) -> Sequence[SessionId]:
+def damaged_sessions(connection: Connection, tenant: str) -> Sequence[SessionId]:
     """Return the sessions whose events are not numbered 1, 2, 3… up to the last one ever written."""
-    return [SessionId(name) for (name,) in connection.execute(_DAMAGED).fetchall()]
+    return [SessionId(name) for (name,) in connection.execute(_DAMAGED, {"tenant": tenant}).fetchall()]
 
 
 _DUE: Final = """
 SELECT pg_relation_size('events') <= %s
-    AND NOT EXISTS (SELECT 1 FROM engine_store WHERE name = 'checked'
+    AND NOT EXISTS (SELECT 1 FROM engine_store WHERE name = %s
         AND abs(extract(epoch FROM clock_timestamp()) - value) < %s)
 """
 # One statement, and so one consistent view.
 _DAMAGED: Final = """
+WITH listed AS (SELECT id, seq FROM sessions WHERE tenant = %(tenant)s),
+stored AS (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events
+    WHERE tenant = %(tenant)s GROUP BY session_id)
 SELECT session_id FROM (
-    SELECT session_id FROM (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events
-        GROUP BY session_id) AS found LEFT JOIN sessions ON sessions.id = found.session_id
-        WHERE first <> 1 OR last <> n OR sessions.seq IS DISTINCT FROM last
+    SELECT session_id FROM stored LEFT JOIN listed ON listed.id = stored.session_id
+        WHERE first <> 1 OR last <> n OR listed.seq IS DISTINCT FROM last
     UNION
-    SELECT id FROM sessions WHERE NOT EXISTS (SELECT 1 FROM events WHERE session_id = sessions.id)
+    SELECT id FROM listed WHERE NOT EXISTS (SELECT 1 FROM stored WHERE session_id = listed.id)
 ) AS damaged ORDER BY session_id
 """
 _TIDY: Final = """
-WITH gone AS (DELETE FROM leases WHERE expires < now() - %s::interval)
-DELETE FROM writers WHERE at < now() - %s::interval
+WITH gone AS (DELETE FROM leases WHERE tenant = %(tenant)s AND expires < now() - %(after)s::interval)
+DELETE FROM writers WHERE tenant = %(tenant)s AND at < now() - %(after)s::interval
 """

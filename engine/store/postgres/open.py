@@ -26,6 +26,7 @@ async def open_postgres_store(
     dsn: str,
     *,
     namespace: str = NAMESPACE,
+    tenant: str = "",
     timeout: float = TIMEOUT,
     lease_seconds: float = LEASE_SECONDS,
     schema: Schema = PRESENT,
@@ -38,6 +39,8 @@ async def open_postgres_store(
         dsn: the database, as libpq reads it: a URL, or `name=value` pairs. The rest comes from the environment
             (`PGPASSWORD`, `PGSERVICE`, …) and from `~/.pgpass`.
         namespace: the database schema for the tables, created if needed; it may hold nothing else.
+        tenant: whose sessions it sees and writes; a URL may name it, too: `?tenant=acme`. Stores of different tenants
+            have nothing in common but the tables.
         timeout: seconds to wait for a lock, or for a broken connection to be restored.
         lease_seconds: after how long without a sign of life an engine loses its sessions, by the database's clock.
         schema: the versions of events, and the upcasters for older ones.
@@ -56,5 +59,5 @@ async def open_postgres_store(
         if (error.name or "").partition(".")[0] == "engine":
             raise
         raise ConfigError(f"{_MISSING} ({error})") from error
-    address = Address.of(dsn, namespace=namespace, timeout=timeout)
+    address = Address.of(dsn, namespace=namespace, timeout=timeout, tenant=tenant)
     return await open_address(address, lease_seconds=lease_seconds, schema=schema)

@@ -4,6 +4,8 @@ engine_store   the version, and the time of the last full check
 writers        of each open store, the number of its last transaction, and the server process of its connection
 watchers       who watches which session, and until when: only those sessions are announced
 removals       sessions that were deleted, and whose events are still being removed
+
+Each row belongs to a tenant: a store sees those of its own. Engines that serve nobody in particular have the tenant "".
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import attrs
 from engine.core.errors import StoreMismatch
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection
+from engine.store.postgres.tenant_columns import TENANTS
 
 VERSION: Final = 2
 
@@ -140,7 +143,7 @@ ALTER TABLE watchers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_
 ALTER TABLE drafts SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0);
 """
-TABLES: Final = TABLES_1 + ADDED_2
+TABLES: Final = TABLES_1 + ADDED_2 + TENANTS
 
 Step = Callable[[Connection], None]
 
@@ -161,7 +164,7 @@ class PostgresMigration:
 
 
 def _add_2(connection: Connection) -> None:
-    connection.execute(ADDED_2)
+    connection.execute(ADDED_2 + TENANTS)
 
 
 PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES, steps={1: _add_2})

@@ -1,4 +1,4 @@
-"""`PostgresStore`: the journals of a fleet of engines in one database.
+"""`PostgresStore`: the journals of a fleet of engines in one database, those of one tenant.
 
 Opened by `engine.store.postgres.open.open_postgres_store`.
 
@@ -45,13 +45,18 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
     """See `engine.store.postgres.open.open_postgres_store`. Always a checkpoint."""
     opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
     try:
-        connection, damaged = await to_thread(opening.run)
+        opened = await to_thread(opening.run)
     except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
         opening.abandon()
         raise
-    writer = PostgresWriterConnection(address=address, owner_id=opening.owner.id, connection=connection)
+    writer = PostgresWriterConnection(
+        address=address,
+        owner_id=opening.owner.id,
+        connection=opened.connection,
+        has_row_security=opened.has_row_security,
+    )
     sink = EventSink(connection=writer, owner=opening.owner, schema=schema)
-    return PostgresStore(address=address, damaged=damaged, sink=sink, readers=PostgresReaders(address=address))
+    return PostgresStore(address=address, damaged=opened.damaged, sink=sink, readers=PostgresReaders(address=address))
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -90,11 +95,20 @@ class PostgresStore(DatabaseStore):
         return self._watched.setdefault(session_id, trio.Event())
 
     async def _read(self, work: Callable[[TableReader], T]) -> T:
-        return await self._readers.read(lambda connection: work(PostgresTableReader(connection)))
+        return await self._readers.read(lambda connection: work(PostgresTableReader(connection, self.address.tenant)))
 
     def _close_readers(self) -> None:
         self._listener.stop()
         self._readers.close()
+
+
+@attrs.frozen(eq=False)
+class _OpenedDatabase:
+    """A database that was opened: the writer's connection, and what was found out."""
+
+    connection: Connection
+    has_row_security: bool
+    damaged: Sequence[SessionId]
 
 
 @attrs.define(eq=False)
@@ -107,7 +121,7 @@ class _DatabaseOpening:
     _opened: Connection | None = attrs.field(default=None, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
 
-    def run(self) -> tuple[Connection, Sequence[SessionId]]:
+    def run(self) -> _OpenedDatabase:
         """Open it: in the thread."""
         with map_errors(self._address):
             connection = connect(self._address)
@@ -115,7 +129,7 @@ class _DatabaseOpening:
                 migrate(connection, self._address)
                 # This also tests whether the database is writable: a read-only one fails here instead of at the first
                 # event.
-                register_writer(connection, self.owner.id)
+                has_row_security = register_writer(connection, self._address.tenant, self.owner.id)
                 damaged = find_gaps_if_due(connection, self._address)
             except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()
@@ -124,7 +138,7 @@ class _DatabaseOpening:
             self._opened = connection
             if self._is_abandoned:
                 connection.close()
-        return connection, damaged
+        return _OpenedDatabase(connection, has_row_security, damaged)
 
     def abandon(self) -> None:
         """Close what was opened, since the caller was cancelled. In the trio thread; not a checkpoint."""

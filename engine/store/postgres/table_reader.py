@@ -16,27 +16,34 @@ from engine.store.lazy_events import StoredSession
 from engine.store.leases import Owner
 from engine.store.postgres.connections import Connection
 from engine.store.postgres.full_text import SearchQuery
-from engine.store.postgres.table_writer import all_leases, postgres_text
+from engine.store.postgres.table_writer import all_leases
+from engine.store.postgres.text_table import postgres_text
 from engine.store.session_row import COLUMNS, MAX_SEARCHED_TEXTS, holders, session_row
 from engine.store.spending_report import spending_from_row, spending_statement
 from engine.store.store_protocols import Role, SearchHit, SessionQuery, SessionRow, Spending, SpendingQuery
 
 # How many texts are loaded at a time to look for the phrases.
 _AT_ONCE: Final = 50
+# In front of a statement that knows no tenants: in it, the tables have the rows of one.
+_OF_TENANT: Final = (
+    "WITH spent AS (SELECT * FROM spent WHERE tenant = ?), sessions AS (SELECT * FROM sessions WHERE tenant = ?) "
+)
 # The advice for a gap in the journal. (`engine sessions repair` is for files.)
 _REMEDY: Final = "restore the database from a backup"
 
 
 @attrs.frozen
 class PostgresTableReader:
-    """See `TableReader`."""
+    """See `TableReader`. It sees the rows of one tenant."""
 
     _connection: Connection
+    _tenant: str
 
     def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
         """See `TableReader`."""
         rows = self._connection.execute(
-            "SELECT seq, body FROM events WHERE session_id = %s AND seq > %s ORDER BY seq", (session_id, after)
+            "SELECT seq, body FROM events WHERE tenant = %s AND session_id = %s AND seq > %s ORDER BY seq",
+            (self._tenant, session_id, after),
         ).fetchall()
         return events_from_rows(session_id, rows, schema, after=after, remedy=_REMEDY)
 
@@ -44,25 +51,29 @@ class PostgresTableReader:
         """See `TableReader`."""
         with self._consistent_view():
             rows = self._connection.execute(
-                "SELECT seq, body FROM events WHERE session_id = %s ORDER BY seq", (session_id,)
+                "SELECT seq, body FROM events WHERE tenant = %s AND session_id = %s ORDER BY seq",
+                (self._tenant, session_id),
             ).fetchall()
             kept = self._connection.execute(
-                "SELECT seq, body FROM states WHERE session_id = %s AND made_by = %s", (session_id, fold_version())
+                "SELECT seq, body FROM states WHERE tenant = %s AND session_id = %s AND made_by = %s",
+                (self._tenant, session_id, fold_version()),
             ).fetchone()
         return session_from_rows(session_id, rows, None if kept is None else (kept[0], kept[1]), schema, remedy=_REMEDY)
 
     def drafts(self, session_id: SessionId, schema: Schema) -> Sequence[Delta]:
         """See `TableReader`."""
         rows = self._connection.execute(
-            "SELECT body FROM drafts WHERE session_id = %s ORDER BY part_id, at", (session_id,)
+            "SELECT body FROM drafts WHERE tenant = %s AND session_id = %s ORDER BY part_id, at",
+            (self._tenant, session_id),
         ).fetchall()
         return drafts_from_rows((body for (body,) in rows), schema)
 
     def inactive_trees(self, older_than: float, keep: int) -> Sequence[SessionId]:
         """See `TableReader`."""
         rows = self._connection.execute(
-            "SELECT root_id, max(updated) AS newest FROM sessions GROUP BY root_id ORDER BY newest DESC OFFSET %s",
-            (keep,),
+            "SELECT root_id, max(updated) AS newest FROM sessions WHERE tenant = %s"
+            " GROUP BY root_id ORDER BY newest DESC OFFSET %s",
+            (self._tenant, keep),
         ).fetchall()
         return [SessionId(root_id) for root_id, newest in rows if newest < older_than]
 
@@ -70,15 +81,20 @@ class PostgresTableReader:
 
     def list_sessions(self, owner: Owner, query: SessionQuery) -> Sequence[SessionRow]:
         """See `TableReader`."""
-        where: list[LiteralString] = ["parent_id IS NULL" if query.parent_id is None else "parent_id = %(parent)s"]
+        where = list[LiteralString]()
         if query.id is not None:
-            where = ["id = %(only)s"]
+            where.append("id = %(only)s")
+        elif query.parent_id is not None:
+            where.append("parent_id = %(parent)s")
+        else:
+            where.append("parent_id IS NULL")
         if query.cwd is not None:
             where.append("cwd = %(cwd)s")
         before = query.before
         if before is not None:
             where.append("(updated, id) < (%(updated)s, %(id)s)")
         values = {
+            "tenant": self._tenant,
             "parent": None if query.parent_id is None else postgres_text(query.parent_id),
             "cwd": None if query.cwd is None else postgres_text(query.cwd),
             "updated": None if before is None else before.updated,
@@ -88,11 +104,11 @@ class PostgresTableReader:
         }
         with self._consistent_view():
             rows = self._connection.execute(
-                f"SELECT {COLUMNS} FROM sessions WHERE {' AND '.join(where)}"  # noqa: S608  # texts of ours
+                f"SELECT {COLUMNS} FROM sessions WHERE tenant = %(tenant)s AND {' AND '.join(where)}"  # noqa: S608  # texts of ours
                 " ORDER BY updated DESC, id DESC LIMIT %(limit)s",
                 values,
             ).fetchall()
-            leases = all_leases(self._connection)
+            leases = all_leases(self._connection, self._tenant)
         held = holders(leases, owner)
         return [session_row(row, held) for row in rows]
 
@@ -100,14 +116,16 @@ class PostgresTableReader:
         """See `TableReader`."""
         begin = postgres_text(prefix)
         rows = self._connection.execute(
-            "SELECT id FROM sessions WHERE id >= %s AND id < %s ORDER BY id", (begin, f"{begin}\U0010ffff")
+            "SELECT id FROM sessions WHERE tenant = %s AND id >= %s AND id < %s ORDER BY id",
+            (self._tenant, begin, f"{begin}\U0010ffff"),
         ).fetchall()
         return [SessionId(session_id) for (session_id,) in rows]
 
     def spending(self, query: SpendingQuery) -> Sequence[Spending]:
         """See `TableReader`."""
         statement, values = spending_statement(query)
-        rows = self._connection.execute(statement.replace("?", "%s").encode(), values).fetchall()
+        scoped = f"{_OF_TENANT}{statement}".replace("?", "%s")
+        rows = self._connection.execute(scoped.encode(), (self._tenant, self._tenant, *values)).fetchall()
         return [spending_from_row(row) for row in rows]
 
     def search(self, owner: Owner, words: str, limit: int, cwd: str | None) -> Sequence[SearchHit]:
@@ -118,10 +136,10 @@ class PostgresTableReader:
         with self._consistent_view():
             matches = self._newest_matches(query, limit, None if cwd is None else postgres_text(cwd))
             rows = self._connection.execute(
-                f"SELECT {COLUMNS} FROM sessions WHERE id = ANY(%s)",  # noqa: S608  # a list of ours
-                ([text.session_id for text in matches],),
+                f"SELECT {COLUMNS} FROM sessions WHERE tenant = %s AND id = ANY(%s)",  # noqa: S608  # a list of ours
+                (self._tenant, [text.session_id for text in matches]),
             ).fetchall()
-            leases = all_leases(self._connection)
+            leases = all_leases(self._connection, self._tenant)
         held = holders(leases, owner)
         sessions = {row.id: row for row in (session_row(row, held) for row in rows)}
         return [
@@ -140,10 +158,11 @@ class PostgresTableReader:
     def _newest_matches(self, query: SearchQuery, limit: int, cwd: str | None) -> Mapping[_Text, str]:
         """Return the newest matching text, and its snippet, of each of the *limit* sessions with the newest matches."""
         texts = self._connection.execute(
-            "SELECT id, session_id FROM texts WHERE words @@ %(query)s::tsquery"
-            " AND (%(cwd)s::text IS NULL OR session_id IN (SELECT id FROM sessions WHERE cwd = %(cwd)s))"
+            "SELECT id, session_id FROM texts WHERE tenant = %(tenant)s AND words @@ %(query)s::tsquery"
+            " AND (%(cwd)s::text IS NULL"
+            " OR session_id IN (SELECT id FROM sessions WHERE tenant = %(tenant)s AND cwd = %(cwd)s))"
             " ORDER BY id DESC LIMIT %(looked_at)s",
-            {"query": query.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
+            {"tenant": self._tenant, "query": query.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
         ).fetchall()
         matches: dict[SessionId, tuple[_Text, str]] = {}
         for start in range(0, len(texts), _AT_ONCE):
@@ -160,8 +179,8 @@ class PostgresTableReader:
     def _texts(self, numbers: Sequence[int]) -> Sequence[_Text]:
         """Return those texts, newest first."""
         rows = self._connection.execute(
-            "SELECT id, session_id, seq, role, time, text FROM texts WHERE id = ANY(%s) ORDER BY id DESC",
-            (list(numbers),),
+            "SELECT id, session_id, seq, role, time, text FROM texts WHERE tenant = %s AND id = ANY(%s) ORDER BY id DESC",
+            (self._tenant, list(numbers)),
         ).fetchall()
         return [_Text(*row) for row in rows]
 

@@ -10,9 +10,8 @@ database's clock.
 from __future__ import annotations
 
 import json
-import re
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, LiteralString, TypeAlias
 
 import attrs
@@ -22,9 +21,9 @@ from engine.core.ids import PartId, SessionId
 from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
-from engine.store.postgres.full_text import tsvector_text
-from engine.store.projection import IndexedText, RemovedText, SessionChange, make_title, storable
-from engine.store.projection_rows import INDEXED_CHARS, finite, session_values, spending_values, write_texts
+from engine.store.postgres.text_table import PostgresTextTable, copy_escaped, postgres_text
+from engine.store.projection import SessionChange, make_title
+from engine.store.projection_rows import session_values, spending_values, write_texts
 
 _Value: TypeAlias = "str | float | bool | None"
 
@@ -40,13 +39,13 @@ WITH new AS (SELECT * FROM json_to_recordset(%(rows)s::json) AS (id text, parent
     model text, created float8, updated float8, seq bigint, messages bigint, turns bigint, is_busy boolean, asked bigint,
     asked_anew boolean, stop_reason text, input bigint, output bigint, cache_read bigint, cache_write bigint,
     reasoning bigint, cost float8, given_title text, titled_by text, forked_from text, agent text, step_model text)),
-made AS (INSERT INTO sessions (id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns, is_busy,
-        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
-        agent, step_model)
-    SELECT id, parent, root, title, cwd, model, created, updated, seq, messages, turns, coalesce(is_busy, false),
-        asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by, forked_from,
-        agent, coalesce(step_model, '')
-    FROM new ON CONFLICT (id) DO NOTHING)
+made AS (INSERT INTO sessions (tenant, id, parent_id, root_id, title, cwd, model, created, updated, seq, messages, turns,
+        is_busy, asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title, titled_by,
+        forked_from, agent, step_model)
+    SELECT %(tenant)s::text, id, parent, root, title, cwd, model, created, updated, seq, messages, turns,
+        coalesce(is_busy, false), asked, stop_reason, input, output, cache_read, cache_write, reasoning, cost, given_title,
+        titled_by, forked_from, agent, coalesce(step_model, '')
+    FROM new ON CONFLICT (tenant, id) DO NOTHING)
 UPDATE sessions AS old SET
     title = CASE old.title WHEN '' THEN new.title ELSE old.title END,
     cwd = CASE new.cwd WHEN '' THEN old.cwd ELSE new.cwd END,
@@ -71,11 +70,11 @@ UPDATE sessions AS old SET
     forked_from = coalesce(new.forked_from, old.forked_from),
     agent = CASE new.agent WHEN '' THEN old.agent ELSE new.agent END,
     step_model = coalesce(new.step_model, old.step_model)
-FROM new WHERE old.id = new.id
+FROM new WHERE old.tenant = %(tenant)s AND old.id = new.id
 """
 # As in SQLite. Sums stop at `most`: PostgreSQL raises on an overflow, which would refuse a whole batch.
 _ADDED: Final = """
-ON CONFLICT (slot, root_id, model) DO UPDATE SET
+ON CONFLICT (tenant, slot, root_id, model) DO UPDATE SET
     steps = old.steps + excluded.steps,
     input = least(old.input + excluded.input, %(most)s),
     output = least(old.output + excluded.output, %(most)s),
@@ -86,36 +85,36 @@ ON CONFLICT (slot, root_id, model) DO UPDATE SET
 """
 # The rows are sorted: another engine may add to the same ones, and two different orders could deadlock.
 _SPEND: Final = f"""
-INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
-SELECT slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input), sum(new.output),
-    sum(new.cache_read), sum(new.cache_write), sum(new.reasoning), sum(new.cost)
+INSERT INTO spent AS old (tenant, slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT %(tenant)s::text, slot, root, coalesce(new.model, sessions.step_model, '') AS named, sum(steps), sum(new.input),
+    sum(new.output), sum(new.cache_read), sum(new.cache_write), sum(new.reasoning), sum(new.cost)
 FROM json_to_recordset(%(rows)s::json) AS new (slot bigint, root text, model text, steps bigint, input bigint,
     output bigint, cache_read bigint, cache_write bigint, reasoning bigint, cost float8, session text)
-    LEFT JOIN sessions ON sessions.id = new.session
+    LEFT JOIN sessions ON sessions.tenant = %(tenant)s AND sessions.id = new.session
 GROUP BY slot, root, named ORDER BY slot, root, named
 {_ADDED}"""  # noqa: S608  # texts of ours
 _SPENT_BY_NOBODY: Final = f"""
-INSERT INTO spent AS old (slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
-SELECT slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
-WHERE root_id = %(root)s AND root_id <> '' ORDER BY slot, model
+INSERT INTO spent AS old (tenant, slot, root_id, model, steps, input, output, cache_read, cache_write, reasoning, cost)
+SELECT tenant, slot, '', model, steps, input, output, cache_read, cache_write, reasoning, cost FROM spent
+WHERE tenant = %(tenant)s AND root_id = %(root)s AND root_id <> '' ORDER BY slot, model
 {_ADDED}"""  # noqa: S608  # texts of ours
 # Compare and swap: the lease is taken only if it is free, ours, or still belongs to the owner that was read.
 _TAKE: Final = """
-INSERT INTO leases AS old (session_id, owner, machine, host, pid, started, expires)
-VALUES (%(session)s, %(owner)s, %(machine)s, %(host)s, %(pid)s, %(started)s,
+INSERT INTO leases AS old (tenant, session_id, owner, machine, host, pid, started, expires)
+VALUES (%(tenant)s, %(session)s, %(owner)s, %(machine)s, %(host)s, %(pid)s, %(started)s,
     clock_timestamp() + make_interval(secs => %(seconds)s))
-ON CONFLICT (session_id) DO UPDATE SET owner = excluded.owner, machine = excluded.machine, host = excluded.host,
+ON CONFLICT (tenant, session_id) DO UPDATE SET owner = excluded.owner, machine = excluded.machine, host = excluded.host,
     pid = excluded.pid, started = excluded.started, expires = excluded.expires
 WHERE old.owner IN (%(owner)s, %(over)s)
 """
 # UNION, not UNION ALL: damaged rows may name each other as parents.
 _TREE: Final = """
 WITH RECURSIVE tree (id) AS (
-    SELECT id FROM sessions WHERE id = %(id)s OR root_id = %(id)s
+    SELECT id FROM sessions WHERE tenant = %(tenant)s AND (id = %(id)s OR root_id = %(id)s)
     UNION
-    SELECT sessions.id FROM sessions JOIN tree ON sessions.parent_id = tree.id
+    SELECT sessions.id FROM sessions JOIN tree ON sessions.tenant = %(tenant)s AND sessions.parent_id = tree.id
 )
-SELECT id, updated FROM sessions WHERE id IN (SELECT id FROM tree) ORDER BY id
+SELECT id, updated FROM sessions WHERE tenant = %(tenant)s AND id IN (SELECT id FROM tree) ORDER BY id
 """
 # In the order of `spending_values`.
 _SPENT: Final = (
@@ -132,37 +131,54 @@ _SPENT: Final = (
     "session",
 )
 _OF_A_SESSION: Final[tuple[LiteralString, ...]] = ("events", "states", "drafts", "texts", "leases")
-_CONTROL: Final = re.compile(r"[\n\r\t]")
 
 
 @attrs.frozen
 class PostgresTableWriter:
-    """See `TableWriter`."""
+    """See `TableWriter`. It sees and writes the rows of one tenant.
+
+    Attributes:
+        has_row_security: the database adds conditions of its own, under which it refuses COPY.
+    """
 
     _connection: Connection
+    _tenant: str
+    has_row_security: bool = False
 
     def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
         """See `TableWriter`."""
-        lines = (
-            f"{copy_escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}\t{copy_escaped(row.body)}\n"
-            for row in rows
-        )
-        self._copy("COPY events (session_id, seq, type, version, body) FROM STDIN", lines)
+        self._write_events(rows)
         # Before the session rows are updated: they still hold the model of a step that began in an earlier batch.
         spent = [_spent_values(row) for change in changes for row in spending_values(change)]
         if spent:
-            self._connection.execute(_SPEND, {"rows": json.dumps(spent), "most": _MOST})
+            self._connection.execute(_SPEND, {"tenant": self._tenant, "rows": json.dumps(spent), "most": _MOST})
         sessions = [_cleaned(session_values(change)) for change in changes]
-        self._connection.execute(_SESSIONS, {"rows": json.dumps(sessions), "most": _MOST})
-        write_texts(_Texts(self._connection, self._copy), changes)
+        self._connection.execute(_SESSIONS, {"tenant": self._tenant, "rows": json.dumps(sessions), "most": _MOST})
+        copy = None if self.has_row_security else self._copy
+        write_texts(PostgresTextTable(self._connection, self._tenant, copy), changes)
         for change in changes:
             if change.texts.is_first_prompt_lost:
                 self._rebuild_title(change.session_id)
 
+    def _write_events(self, rows: Sequence[EventRow]) -> None:
+        if self.has_row_security:
+            with self._connection.cursor() as cursor:
+                cursor.executemany(
+                    "INSERT INTO events (tenant, session_id, seq, type, version, body) VALUES (%s, %s, %s, %s, %s, %s)",
+                    [(self._tenant, row.event.session_id, row.seq, row.type, row.version, row.body) for row in rows],
+                )
+            return
+        lines = (
+            f"{self._tenant}\t{copy_escaped(row.event.session_id)}\t{row.seq}\t{row.type}\t{row.version}"
+            f"\t{copy_escaped(row.body)}\n"
+            for row in rows
+        )
+        self._copy("COPY events (tenant, session_id, seq, type, version, body) FROM STDIN", lines)
+
     def last_seq(self, session_id: SessionId) -> int:
         """See `TableWriter`."""
         row = self._connection.execute(
-            "SELECT coalesce(max(seq), 0) FROM events WHERE session_id = %s", (session_id,)
+            "SELECT coalesce(max(seq), 0) FROM events WHERE tenant = %s AND session_id = %s", (self._tenant, session_id)
         ).fetchone()
         return 0 if row is None else int(row[0])
 
@@ -170,28 +186,28 @@ class PostgresTableWriter:
         """See `TableWriter`."""
         # Only if its events are there: a state that is ahead of the events would hide that some were lost.
         self._connection.execute(
-            "INSERT INTO states (session_id, seq, made_by, body)"
-            " SELECT %(id)s, %(seq)s::bigint, %(made_by)s, %(body)s"
-            " WHERE (SELECT max(seq) FROM events WHERE session_id = %(id)s) >= %(seq)s::bigint"
-            " ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, made_by = excluded.made_by,"
+            "INSERT INTO states (tenant, session_id, seq, made_by, body)"
+            " SELECT %(tenant)s, %(id)s, %(seq)s::bigint, %(made_by)s, %(body)s"
+            " WHERE (SELECT max(seq) FROM events WHERE tenant = %(tenant)s AND session_id = %(id)s) >= %(seq)s::bigint"
+            " ON CONFLICT (tenant, session_id) DO UPDATE SET seq = excluded.seq, made_by = excluded.made_by,"
             " body = excluded.body",
-            {"id": session_id, "seq": seq, "made_by": made_by, "body": body},
+            {"tenant": self._tenant, "id": session_id, "seq": seq, "made_by": made_by, "body": body},
         )
 
     def save_draft(self, session_id: SessionId, part_id: PartId, offset: int, body: str) -> None:
         """See `TableWriter`."""
         self._connection.execute(
-            "INSERT INTO drafts (session_id, part_id, at, body) VALUES (%s, %s, %s, %s)"
-            " ON CONFLICT (session_id, part_id, at) DO UPDATE SET body = excluded.body",
-            (session_id, postgres_text(part_id), offset, body),
+            "INSERT INTO drafts (tenant, session_id, part_id, at, body) VALUES (%s, %s, %s, %s, %s)"
+            " ON CONFLICT (tenant, session_id, part_id, at) DO UPDATE SET body = excluded.body",
+            (self._tenant, session_id, postgres_text(part_id), offset, body),
         )
 
     def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
         """See `TableWriter`."""
         part = None if part_id is None else postgres_text(part_id)
         self._connection.execute(
-            "DELETE FROM drafts WHERE session_id = %s AND (%s::text IS NULL OR part_id = %s)",
-            (session_id, part, part),
+            "DELETE FROM drafts WHERE tenant = %s AND session_id = %s AND (%s::text IS NULL OR part_id = %s)",
+            (self._tenant, session_id, part, part),
         )
 
     # -- leases ---------------------------------------------------------------------------
@@ -203,25 +219,27 @@ class PostgresTableWriter:
         # transactions.
         names = list(session_ids)
         ours = self._connection.execute(
-            f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner = %s ORDER BY session_id FOR UPDATE",  # noqa: S608  # columns of ours
-            (names, owner.id),
+            f"SELECT {_LEASE} FROM leases WHERE tenant = %s AND session_id = ANY(%s) AND owner = %s"  # noqa: S608  # columns of ours
+            " ORDER BY session_id FOR UPDATE",
+            (self._tenant, names, owner.id),
         ).fetchall()
         leases = leases_in(ours)
         if len(leases) < len(names):
             others = self._connection.execute(
-                f"SELECT {_LEASE} FROM leases WHERE session_id = ANY(%s) AND owner <> %s",  # noqa: S608  # as above
-                (names, owner.id),
+                f"SELECT {_LEASE} FROM leases WHERE tenant = %s AND session_id = ANY(%s) AND owner <> %s",  # noqa: S608  # as above
+                (self._tenant, names, owner.id),
             ).fetchall()
             leases.update(leases_in(others))
         return leases
 
     def leases(self) -> Mapping[SessionId, Lease]:
         """See `TableWriter`."""
-        return all_leases(self._connection)
+        return all_leases(self._connection, self._tenant)
 
     def take_lease(self, owner: Owner, session_id: SessionId, over: Lease | None) -> bool:
         """See `TableWriter`."""
         values = {
+            "tenant": self._tenant,
             "session": session_id,
             "owner": owner.id,
             "machine": owner.machine,
@@ -236,35 +254,39 @@ class PostgresTableWriter:
     def renew_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute(
-            "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE owner = %s",
-            (owner.seconds, owner.id),
+            "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE tenant = %s AND owner = %s",
+            (owner.seconds, self._tenant, owner.id),
         )
 
     def release_lease(self, owner: Owner, session_id: SessionId) -> None:
         """See `TableWriter`."""
-        self._connection.execute("DELETE FROM leases WHERE session_id = %s AND owner = %s", (session_id, owner.id))
+        self._connection.execute(
+            "DELETE FROM leases WHERE tenant = %s AND session_id = %s AND owner = %s",
+            (self._tenant, session_id, owner.id),
+        )
 
     def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
-        self._connection.execute("DELETE FROM leases WHERE owner = %s", (owner.id,))
+        self._connection.execute("DELETE FROM leases WHERE tenant = %s AND owner = %s", (self._tenant, owner.id))
         # It writes nothing more, so the number of its last transaction is no longer needed.
-        self._connection.execute("DELETE FROM writers WHERE owner = %s", (owner.id,))
+        self._connection.execute("DELETE FROM writers WHERE tenant = %s AND owner = %s", (self._tenant, owner.id))
 
     # -- retention ------------------------------------------------------------------------
 
     def session_tree(self, session_id: SessionId) -> Sequence[tuple[SessionId, float]]:
         """See `TableWriter`."""
-        rows = self._connection.execute(_TREE, {"id": session_id}).fetchall()
+        rows = self._connection.execute(_TREE, {"tenant": self._tenant, "id": session_id}).fetchall()
         return [(SessionId(name), updated) for name, updated in rows]
 
     def delete_session(self, session_id: SessionId) -> bool:
         """See `TableWriter`."""
+        own = (self._tenant, session_id)
         # What the session has spent stays in the sums, without its name.
         for table in _OF_A_SESSION:
-            self._connection.execute(f"DELETE FROM {table} WHERE session_id = %s", (session_id,))  # noqa: S608  # names of ours
-        self._connection.execute(_SPENT_BY_NOBODY, {"root": session_id, "most": _MOST})
-        self._connection.execute("DELETE FROM spent WHERE root_id = %s AND root_id <> ''", (session_id,))
-        return self._connection.execute("DELETE FROM sessions WHERE id = %s", (session_id,)).rowcount == 1
+            self._connection.execute(f"DELETE FROM {table} WHERE tenant = %s AND session_id = %s", own)  # noqa: S608  # names of ours
+        self._connection.execute(_SPENT_BY_NOBODY, {"tenant": self._tenant, "root": session_id, "most": _MOST})
+        self._connection.execute("DELETE FROM spent WHERE tenant = %s AND root_id = %s AND root_id <> ''", own)
+        return self._connection.execute("DELETE FROM sessions WHERE tenant = %s AND id = %s", own).rowcount == 1
 
     def reclaim_space(self) -> None:
         """See `TableWriter`: the server does this by itself."""
@@ -279,53 +301,20 @@ class PostgresTableWriter:
     def _rebuild_title(self, session_id: SessionId) -> None:
         """Rebuild the title from the user's first remaining text."""
         texts = self._connection.execute(
-            "SELECT text FROM texts WHERE session_id = %s AND role = 'user' ORDER BY seq, id", (session_id,)
+            "SELECT text FROM texts WHERE tenant = %s AND session_id = %s AND role = 'user' ORDER BY seq, id",
+            (self._tenant, session_id),
         ).fetchall()
         titles = (make_title(text) for (text,) in texts)
         title = next((title for title in titles if title), "")
-        self._connection.execute("UPDATE sessions SET title = %s WHERE id = %s", (title, session_id))
-
-
-@attrs.frozen
-class _Texts:
-    """See `TextTable`."""
-
-    _connection: Connection
-    _copy: Callable[[LiteralString, Iterable[str]], None]
-
-    def add(self, texts: Sequence[tuple[SessionId, IndexedText]]) -> None:
-        if not texts:
-            return
-        self._copy(
-            "COPY texts (session_id, seq, message_id, part_id, role, time, text, words) FROM STDIN",
-            (_line_of(session_id, text) for session_id, text in texts),
-        )
-
-    def remove(self, session_id: SessionId, removed: RemovedText) -> None:
         self._connection.execute(
-            "DELETE FROM texts WHERE session_id = %s AND message_id = %s AND role <> 'title'"
-            " AND (%s = '' OR part_id = %s)",
-            (
-                session_id,
-                postgres_text(removed.message_id),
-                postgres_text(removed.part_id),
-                postgres_text(removed.part_id),
-            ),
+            "UPDATE sessions SET title = %s WHERE tenant = %s AND id = %s", (title, self._tenant, session_id)
         )
 
-    def remove_title(self, session_id: SessionId) -> None:
-        self._connection.execute(
-            "DELETE FROM texts WHERE session_id = %s AND message_id = '' AND role = 'title'", (session_id,)
-        )
 
-    def titled_by(self, session_id: SessionId) -> str:
-        row = self._connection.execute("SELECT titled_by FROM sessions WHERE id = %s", (session_id,)).fetchone()
-        return "" if row is None else str(row[0])
-
-
-def all_leases(connection: Connection) -> Mapping[SessionId, Lease]:
-    """Return all leases."""
-    return leases_in(connection.execute(f"SELECT {_LEASE} FROM leases").fetchall())  # noqa: S608  # columns of ours
+def all_leases(connection: Connection, tenant: str) -> Mapping[SessionId, Lease]:
+    """Return all leases of a tenant."""
+    rows = connection.execute(f"SELECT {_LEASE} FROM leases WHERE tenant = %s", (tenant,))  # noqa: S608  # columns of ours
+    return leases_in(rows.fetchall())
 
 
 def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
@@ -335,33 +324,6 @@ def leases_in(rows: Iterable[TupleRow]) -> dict[SessionId, Lease]:
         SessionId(session_id): Lease(owner, machine, host, pid, started, now + seconds)
         for session_id, owner, machine, host, pid, started, seconds in rows
     }
-
-
-def postgres_text(text: str) -> str:
-    """Return *text* without NUL, which PostgreSQL rejects."""
-    return storable(text).replace("\x00", "\ufffd")
-
-
-def copy_escaped(text: str) -> str:
-    """Return *text* as a value of a COPY."""
-    doubled = text.replace("\\", "\\\\")
-    if _CONTROL.search(doubled):
-        return doubled.replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return doubled
-
-
-def _line_of(session_id: SessionId, text: IndexedText) -> str:
-    kept = postgres_text(text.text[:INDEXED_CHARS])
-    values = (
-        session_id,
-        postgres_text(text.message_id),
-        postgres_text(text.part_id),
-        text.role,
-        kept,
-        tsvector_text(kept),
-    )
-    session, message_id, part_id, role, shown, words = map(copy_escaped, values)
-    return f"{session}\t{text.seq}\t{message_id}\t{part_id}\t{role}\t{finite(text.time)!r}\t{shown}\t{words}\n"
 
 
 def _cleaned(row: Mapping[str, _Value]) -> dict[str, _Value]:

@@ -41,6 +41,7 @@ class PostgresWriterConnection:
     address: Address
     owner_id: str
     _connection: Connection | None = attrs.field(alias="connection")
+    _has_row_security: bool = attrs.field(alias="has_row_security")
 
     @property
     def name(self) -> str:
@@ -57,6 +58,7 @@ class PostgresWriterConnection:
                     lock=sql.Literal(advisory_lock_key(self.address)),
                     number=sql.Literal(number),
                     owner=sql.Literal(self.owner_id),
+                    tenant=sql.Literal(self.address.tenant),
                 )
             )
             # Only the last statement returns the version.
@@ -69,7 +71,7 @@ class PostgresWriterConnection:
                 )
             if row[0] != VERSION:
                 raise version_mismatch(int(row[0]), VERSION)
-            yield PostgresTableWriter(connection)
+            yield PostgresTableWriter(connection, self.address.tenant, self._has_row_security)
             connection.execute("COMMIT")
 
     def has_committed(self, number: int) -> bool:
@@ -78,7 +80,10 @@ class PostgresWriterConnection:
             # FOR UPDATE: without the lock, the row could be read before the old transaction commits.
             row = (
                 self._connected()
-                .execute("SELECT number FROM writers WHERE owner = %s FOR UPDATE", (self.owner_id,))
+                .execute(
+                    "SELECT number FROM writers WHERE tenant = %s AND owner = %s FOR UPDATE",
+                    (self.address.tenant, self.owner_id),
+                )
                 .fetchone()
             )
             return row is not None and row[0] == number
@@ -112,7 +117,7 @@ class PostgresWriterConnection:
         if self._connection is None:
             connection = connect(self.address)
             try:
-                register_writer(connection, self.owner_id)
+                self._has_row_security = register_writer(connection, self.address.tenant, self.owner_id)
             except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()
                 raise
@@ -142,13 +147,18 @@ class PostgresWriterConnection:
             self.close()
 
 
-def register_writer(connection: Connection, owner_id: str) -> None:
-    """Create the store's row, or note there that it has a new connection. It blocks. Raises `psycopg.Error`, for example if the database is read-only."""
+def register_writer(connection: Connection, tenant: str, owner_id: str) -> bool:
+    """Create the store's row, or note there that it has a new connection; return whether row security limits what it may write.
+
+    It blocks. Raises `psycopg.Error`, for example if the database is read-only.
+    """
     connection.execute(
-        "INSERT INTO writers (owner, number, at, backend) VALUES (%s, 0, now(), pg_backend_pid())"
+        "INSERT INTO writers (tenant, owner, number, at, backend) VALUES (%s, %s, 0, now(), pg_backend_pid())"
         " ON CONFLICT (owner) DO UPDATE SET backend = excluded.backend",
-        (owner_id,),
+        (tenant, owner_id),
     )
+    row = connection.execute("SELECT row_security_active('events') OR row_security_active('texts')").fetchone()
+    return row is not None and bool(row[0])
 
 
 # Several statements in one message: each round trip means waiting for the GIL again.
@@ -156,7 +166,8 @@ def register_writer(connection: Connection, owner_id: str) -> None:
 _BEGIN: Final = sql.SQL("""
 BEGIN ISOLATION LEVEL READ COMMITTED;
 SELECT pg_advisory_xact_lock_shared({lock});
-WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE owner = {owner} RETURNING owner)
+WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE tenant = {tenant} AND owner = {owner}
+    RETURNING owner)
 SELECT value FROM engine_store, mark WHERE name = 'version'
 """)
 # Not in the events' transaction: commits that notify are serialised in the whole database, and would wait for each

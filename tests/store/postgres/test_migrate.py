@@ -10,11 +10,12 @@ import trio
 
 from engine.core.errors import StoreError, StoreMismatch
 from engine.core.ids import SessionId
+from engine.journal.codec import encode_event
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect
 from engine.store.postgres.schema import PRESENT, TABLES, TABLES_1, VERSION, PostgresMigration, migrate
 from tests.store.full_suite import put_all
-from tests.store.journals import A, noted, notes
+from tests.store.journals import A, noted, notes, session
 from tests.store.server import Database, a_database
 
 pytestmark = pytest.mark.os
@@ -174,3 +175,20 @@ async def test_stores_of_two_schemas_share_a_database(database: Database) -> Non
 def test_the_present_plan_makes_the_present_tables(database: Database) -> None:
     lifted(database, PRESENT)
     assert version(database) == VERSION
+
+
+async def test_rows_of_version_1_belong_to_no_tenant(database: Database) -> None:
+    lifted(database, PostgresMigration(version=1, tables=TABLES_1))
+    journal = session(A, ("needle", "done"))
+    for event in journal:
+        database.do("INSERT INTO {}.events VALUES (%s, %s, 'x', 1, %s)", A, event.seq, encode_event(event))
+    database.do(
+        "INSERT INTO {}.sessions (id, root_id, created, updated, seq) VALUES (%s, %s, 1, 2, %s)", A, A, len(journal)
+    )
+    database.do("INSERT INTO {}.leases VALUES (%s, 'old', 'another', 'h', 1, 1, now() + interval '1 hour')", A)
+    store, other = await database.open(), await database.open(tenant="acme")
+    assert list(await store.load(A)) == journal
+    assert [row.holder for row in await store.list_sessions()] == ["elsewhere"]
+    assert await other.list_sessions() == []
+    await other.aclose()
+    await store.aclose()

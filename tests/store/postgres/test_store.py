@@ -206,7 +206,7 @@ async def test_expired_session_is_claimed_once(database: Database) -> None:
     stores = [await database.open() for _ in range(4)]
     for number in range(25):
         name = SessionId(f"ses_{number}")
-        database.do("INSERT INTO {}.leases VALUES (%s, 'dead', 'another', 'h', 1, 1, now() - interval '1 s')", name)
+        database.do("INSERT INTO {}.leases VALUES (%s, 'dead', 'another', 'h', 1, 1, now() - interval '1 s', '')", name)
         got: list[PostgresStore] = []
 
         async def want(store: PostgresStore, name: SessionId, got: list[PostgresStore]) -> None:
