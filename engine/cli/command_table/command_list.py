@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "chat": ("chat_command", "CHAT", "talk to the agent at the terminal"),
     "run": ("run_commands", "RUN", "give the agent a task and watch it work"),
+    "batch": ("batch_command", "BATCH", "run many tasks, a few at once, with a ledger"),
     "sessions": ("session_view_commands", "SESSIONS", "list, search, show, export, fork and delete sessions"),
     "stats": ("session_view_commands", "STATS", "show tokens and money spent, by day, model and session"),
     "trace": ("session_view_commands", "TRACE", "draw what ran when in a session"),

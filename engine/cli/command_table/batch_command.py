@@ -1,0 +1,201 @@
+"""`engine batch`."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final, get_args
+
+from engine.batch.batch_status import STATUSES, BatchStatus, Keep
+from engine.batch.disk_space import GIBIBYTE, FreeSpace
+from engine.cli.command_table.command_list import summary
+from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
+from engine.cli.command_table.shared_flags import STORE
+from engine.cli.command_table.turn_flags import LIMIT_FLAGS, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
+from engine.cli.flags.arg_types import seconds, time_span, whole
+
+_MAX_JOBS: Final = 1_000
+_UNITS: Final = {"M": 1_048_576, "G": GIBIBYTE, "T": 1_024 * GIBIBYTE}
+
+
+def free_space(text: str) -> FreeSpace:
+    """Parse how much of a disk stays free: `5G`, `500M`, `5%` or 0. For `type=`."""
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in {*_UNITS, "%"} else (text, "")
+    try:
+        value = float(number)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e15 or (unit == "%" and value >= 100) or (not unit and value):
+        raise argparse.ArgumentTypeError(f"must be a size such as 5G or 500M, a share such as 5%, or 0, not {text!r}")
+    if unit == "%":
+        return FreeSpace(bytes=0, share=value / 100)
+    return FreeSpace(bytes=int(value * _UNITS.get(unit, 1)), share=0.0)
+
+
+def statuses(text: str) -> frozenset[BatchStatus]:
+    """Parse a list of statuses, such as `failed,timeout`. For `type=`."""
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in STATUSES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"must be among {', '.join(STATUSES)}, not {unknown[0]!r}")
+    return frozenset(status for status in STATUSES if status in names)
+
+
+_TASKS: Final = FlagGroup(
+    "tasks",
+    (
+        Flag(
+            names=("--task",),
+            value="PROMPT",
+            help="run this task instead of a file's",
+            example='--task "say hello"',
+            is_repeated=True,
+        ),
+        Flag(
+            names=("--trust-tasks",),
+            help="let tasks run their commands: setup, check, env",
+            detail="And let them choose a wider permission profile. Without it, such lines are reported, and not run.",
+        ),
+        Flag(
+            names=("--scripted",),
+            value="TEXT",
+            help="use TEXT as every answer, to try this offline",
+            detail="Everything but the model is real. No key is needed.",
+            example="--scripted 'Hello.'",
+        ),
+    ),
+)
+_RUN: Final = FlagGroup(
+    "run",
+    (
+        Flag(
+            names=("-j", "--jobs"),
+            value="N",
+            help="run so many tasks at once",
+            parse=whole(1, _MAX_JOBS),
+            default=4,
+            example="--jobs 16",
+        ),
+        Flag(
+            names=("--retry",),
+            value="STATUS,...",
+            help="run also tasks that ended like this before",
+            detail=f"Any of {', '.join(STATUSES)}. Tasks without a result are run again anyway.",
+            parse=statuses,
+            default=frozenset[BatchStatus](),
+            default_text="none",
+            example="--retry failed,timeout",
+        ),
+        Flag(
+            names=("--retry-delay",),
+            value="SECONDS",
+            help="wait so long before the first retry; it doubles",
+            detail="Only faults of the infrastructure are retried, at most three times.",
+            parse=seconds,
+            default=5.0,
+            default_text="5",
+            example="--retry-delay 30",
+        ),
+        Flag(
+            names=("--fresh",),
+            help="start each retry in a new session",
+            detail="Otherwise a retry continues the session after its last saved step, so that nothing is done twice.",
+        ),
+        Flag(
+            names=("--allow-changed",),
+            help="run though tasks or the configuration have changed",
+            detail="Tasks whose line has changed are run again. Without it, nothing is run: results would be mixed.",
+        ),
+    ),
+)
+_FILES: Final = FlagGroup(
+    "files",
+    (
+        Flag(
+            names=("--results-dir",),
+            value="DIR",
+            help="write the ledger, patches and logs here",
+            default_text="NAME.results in this directory",
+            parse=Path,
+            example="--results-dir results",
+            completes="directory",
+        ),
+        Flag(
+            names=("--name",),
+            value="NAME",
+            help="show the batch as NAME in lists of sessions",
+            default_text="the file's name",
+            example="--name nightly",
+        ),
+        Flag(
+            names=("--keep",),
+            choices=get_args(Keep),
+            default="none",
+            help="choose which tasks' folders stay",
+            detail="failed: those of tasks that neither passed nor finished. Folders of tasks without a result always stay, "
+            "so that they can be continued.",
+            example="--keep failed",
+        ),
+        Flag(
+            names=("--min-free",),
+            value="SIZE",
+            help="start no task with less than this free on the disk",
+            detail="A size such as 5G, a share such as 5%, or 0.",
+            parse=free_space,
+            default=FreeSpace(),
+            default_text="5G or 5%, the smaller one",
+            example="--min-free 20G",
+        ),
+        STORE,
+    ),
+)
+_LIMITS: Final = FlagGroup(
+    "limits of each task, sub-agents included",
+    (
+        *(flag for flag in LIMIT_FLAGS.flags if flag.name in {"--max-steps", "--max-tokens"}),
+        Flag(
+            names=("--timeout",),
+            value="TIME",
+            help="end a task's turn after this time, such as 90 or 10m",
+            detail="It is a timeout then. A task may have a timeout of its own.",
+            parse=time_span,
+            example="--timeout 10m",
+        ),
+    ),
+)
+
+BATCH: Final = CommandSpec(
+    name="batch",
+    help=summary("batch"),
+    description="Run many tasks, a few at once, each in a folder and a session of its own, and write a row for each attempt to a "
+    "ledger. Ctrl-C ends it within seconds; the same command continues where it stopped. What the agent did is kept apart from "
+    "faults of the infrastructure, which alone are retried.",
+    run="engine.cli.batch.run_batch_command:main",
+    arguments=(
+        Argument(
+            name="tasks",
+            count="optional",
+            help="a JSONL file, a task on each line; - is standard input",
+            detail="A line is an object: prompt, or prompt_file; id; cwd, or repo and ref; in_place, model, agent, profile, limits, "
+            "timeout, attempts, setup, check, env, output_schema, metadata.",
+            completes="file",
+        ),
+    ),
+    groups=(_TASKS, _RUN, _FILES, _LIMITS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
+    exit_codes={
+        0: "all tasks are done, and none failed",
+        1: "all are done, and some failed, were stopped or timed out",
+        2: "wrong usage or configuration, or lines that are no tasks",
+        3: "tasks are left without a result: faults of the infrastructure, or never started",
+        74: "the output or the ledger can't be written",
+        129: "SIGHUP: what ran was cancelled and saved",
+        130: "Ctrl-C: what ran was cancelled and saved",
+        143: "SIGTERM: what ran was cancelled and saved",
+    },
+    sample="tasks.jsonl",
+    examples=(
+        ('batch --task "say hello" --task "say goodbye" --scripted "Hello."', "try it, offline and without a key"),
+        ("batch tasks.jsonl --jobs 8", "run the tasks of a file; the same again continues"),
+        ("batch tasks.jsonl --retry failed", "run once more what failed its check"),
+    ),
+)
