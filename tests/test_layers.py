@@ -123,7 +123,7 @@ REPEATED_MODULES = frozenset(
     | {"wire", "encode", "decode", "content", "blocks"}  # the same part of each wire format
     # the same part of each database
     | {"connections", "error_mapping", "full_text", "integrity", "schema", "store"}
-    | {"table_reader", "table_writer", "writer_connection"}
+    | {"table_reader", "table_writer", "text_table", "writer_connection"}
     | {"git", "wrappers"}  # programs: their table, and the code that reads it
     | {"context", "list"}  # a tool, and a command: both are called like that
     | {"registry"}  # of models, and of tools
