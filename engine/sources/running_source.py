@@ -10,6 +10,7 @@ import trio
 
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import ForeignCall
+from engine.tools.tool_source import TurnSource
 
 if TYPE_CHECKING:
     from engine.tools.tool_source import ToolSource
@@ -29,14 +30,20 @@ class RunningSource:
 
     Attributes:
         source: the host's object.
+        turn_source: the same, if it looks for changes at the start of each turn. Kept, since asking takes long.
         problem: why its work failed; empty: it did not.
         gone: set when its work is over.
     """
 
     source: ToolSource
+    turn_source: TurnSource | None = attrs.field(init=False)
     problem: str = attrs.field(default="", init=False)
     gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
+
+    @turn_source.default
+    def _find_turn_source(self) -> TurnSource | None:
+        return self.source if isinstance(self.source, TurnSource) else None
 
     @property
     def name(self) -> str:

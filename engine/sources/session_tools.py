@@ -177,10 +177,9 @@ class SessionTools:
         return self._has_search
 
     def _is_empty(self, running: RunningSource) -> bool:
-        source = running.source
-        if not isinstance(source, TurnSource):
+        if running.turn_source is None:
             return False
-        is_empty = source.is_empty
+        is_empty = running.turn_source.is_empty
         return all(self._ask(f"`is_empty` of {running.name}", lambda scope: (is_empty(scope),)))
 
     def with_search(self, own: Registry) -> Registry:
@@ -241,8 +240,8 @@ class SessionTools:
                         nursery.start_soon(self._wait_for, source, name=f"readiness of {source.name}")
             self.is_ready = True
         for source in self.sources:
-            if isinstance(source.source, TurnSource) and not source.problem:
-                await self._begin_turn(source, source.source)
+            if source.turn_source is not None and not source.problem:
+                await self._begin_turn(source, source.turn_source)
 
     async def _begin_turn(self, running: RunningSource, source: TurnSource) -> None:
         """Let a source look for changes. A checkpoint if it is one. Raises nothing ordinary."""
@@ -254,8 +253,8 @@ class SessionTools:
     def end_turn(self) -> None:
         """Note that the turn is over. Not a checkpoint."""
         for running in self.sources:
-            if isinstance(running.source, TurnSource):
-                call_at_end(f"`end_turn` of {running.name}", running.source.end_turn, self._session.source_scope)
+            if running.turn_source is not None:
+                call_at_end(f"`end_turn` of {running.name}", running.turn_source.end_turn, self._session.source_scope)
 
     async def _wait_for(self, source: RunningSource) -> None:
         with ErrorBoundary() as boundary:

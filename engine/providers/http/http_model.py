@@ -258,7 +258,9 @@ class HttpModel:
         return self._client
 
     def _prepare_answer(self) -> None:
-        """Load what reads the answer, and start to load what its calls need. Not a checkpoint."""
+        """Load what reads the answer, and start to load what its calls need, once. Not a checkpoint."""
+        if self._has_sent:
+            return
         with suppress(ImportError):  # reported where it is needed
             self._wire.decoder(self._wire.accept)
         start_preloads()
