@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from engine.core.errors import SessionBusy as SessionBusy
     from engine.core.errors import SessionElsewhere as SessionElsewhere
     from engine.core.errors import SessionError as SessionError
+    from engine.core.errors import SessionLost as SessionLost
     from engine.core.errors import SessionNotFound as SessionNotFound
     from engine.core.errors import SignatureRejected as SignatureRejected
     from engine.core.errors import SnapshotError as SnapshotError
@@ -65,7 +66,7 @@ else:
                 "ContextOverflow CursorInUse Draining EngineClosed EngineError ErrorCode ErrorInfo InputConflict InputNotFound "
                 "InvalidArguments InvalidRequest JournalCorrupt MediaTooLarge MessageNotFound MissingKey ModelNotFound "
                 "NothingParked NothingToUndo Overloaded ProviderError ProviderProtocolError QuotaExhausted "
-                "RateLimited RequestNotFound ServerOffline SessionBusy SessionElsewhere SessionError "
+                "RateLimited RequestNotFound ServerOffline SessionBusy SessionElsewhere SessionError SessionLost "
                 "SessionNotFound SignatureRejected SnapshotError StoreCorrupt StoreError StoreMismatch "
                 "StreamTimeout SubAgentRefused ToolError TurnNotEnded TurnOver TurnParked Unauthorized "
                 "UndoConflict UndoIncomplete UnknownModel WrongTask WrongThread"

@@ -40,6 +40,7 @@ PUBLIC = (
     "engine.client",
     "engine.control",
     "engine.export",
+    "engine.fleet",
     "engine.telemetry",
     "engine.testing",
 )

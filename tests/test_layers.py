@@ -77,6 +77,7 @@ LAYERS = (
     "nursery",
     "telemetry",
     "session",
+    "fleet",
     "batch",
     "export",
     "control.protocol",

@@ -30,6 +30,7 @@ FACADES = (
     "engine.client",
     "engine.control",
     "engine.export",
+    "engine.fleet",
     "engine.hooks",
     "engine.language_servers",
     "engine.mcp",

@@ -39,8 +39,8 @@ StopReason = Literal[
 ]
 STOP_REASONS: tuple[StopReason, ...] = get_args(StopReason)
 # What makes a turn end before it has finished by itself: its user, the host's scope, the end of the block or of the engine, a
-# limit, a rejected permission, a repetition, a bug of the engine.
-EndingCause = Literal["user", "host", "left", "limit", "rejected", "doom", "crashed"]
+# limit, a rejected permission, a repetition, another engine that has the session, a bug of the engine.
+EndingCause = Literal["user", "host", "left", "limit", "rejected", "doom", "lost", "crashed"]
 DoomKind = Literal["repeat", "near_repeat", "errors", "monologue"]
 DoomAction = Literal["nudge", "ask", "stop"]
 
@@ -84,19 +84,26 @@ class TurnStarted(EventBase):
         call_id: for a sub-agent's turn, the call in the parent session that runs it.
         traceparent: the span that stands for the turn, as W3C writes it; empty: the turn is not traced.
         caller: the span that this one is below; empty: there is none.
+        resume: what becomes of it if its engine dies: another engine of a fleet continues it, or leaves it to the user.
     """
 
     call_id: CallId | None = None
     traceparent: str = ""
     caller: str = ""
+    resume: Literal["manual", "auto"] = "manual"
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class TurnResumed(EventBase):
-    """A turn that was waiting for an answer when its engine ended is continued by another one.
+    """A turn whose engine has ended is continued by another one.
 
     Its open questions are withdrawn and asked again. A call that was waiting inside its tool is queued again.
+
+    Attributes:
+        interrupted: it did not only wait: its engine had died, and what that had begun was settled before this event.
     """
+
+    interrupted: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -1,8 +1,4 @@
-"""Every exception that the engine raises to its host, as one tree.
-
-What the *model* should read is never an exception but a `Settlement`. What is here is for the program that embeds the
-engine: each error says what to do, and carries its facts as attributes.
-"""
+"""Every exception that the engine raises to its host: what to do, and the facts as attributes. Models read a `Settlement`."""
 
 from __future__ import annotations
 
@@ -402,6 +398,10 @@ class StoreError(EngineError):
     def __init__(self, message: str = "", *, is_full: bool = False) -> None:
         super().__init__(message)
         self.is_full = is_full
+
+
+class SessionLost(StoreError):
+    """Another engine has taken the session, or has continued it: nothing more of it is written here. Open it again."""
 
 
 class StoreCorrupt(StoreError):

@@ -12,6 +12,7 @@ from engine.core.value_base import Value
 
 Headless = Literal["wait", "deny", "rules"]
 OnExhausted = Literal["stop", "ask"]
+Resume = Literal["manual", "auto"]
 
 
 def _number(name: str, value: object, minimum: float, *, whole: bool = False, optional: bool = False) -> None:
@@ -143,6 +144,8 @@ class Settings(Value):
             next turn.
         park: a turn in the engine's own nursery that only waits for an answer stays open when the engine closes, so
             that a later engine can continue it.
+        resume: what an engine that looks after a fleet does with a turn whose engine has died: it continues it ("auto"),
+            or settles it and leaves the rest to the user ("manual").
         durable_within: seconds that a turn's end waits for the store.
         eager_tokens: up to so many tokens, the tools of MCP servers and other sources are in each request; if they take
             more, the model searches for them. None: 4 % of the window, 10,000 at most.
@@ -172,6 +175,7 @@ class Settings(Value):
     agents_at_once: int = 4
     wake_on_report: bool = True
     park: bool = True
+    resume: Resume = "manual"
     durable_within: float = 5.0
     eager_tokens: int | None = None
     system: str = ""
@@ -201,3 +205,5 @@ class Settings(Value):
             raise ConfigError(f"headless must be 'wait', 'deny' or 'rules', not {self.headless!r}")
         if self.on_exhausted not in get_args(OnExhausted):
             raise ConfigError(f"on_exhausted must be 'stop' or 'ask', not {self.on_exhausted!r}")
+        if self.resume not in get_args(Resume):
+            raise ConfigError(f"resume must be 'manual' or 'auto', not {self.resume!r}")

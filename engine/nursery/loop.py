@@ -51,9 +51,14 @@ async def run_loop(run: TurnRun) -> Stop:
     await trio.lowlevel.checkpoint_if_cancelled()
     if run.inputs.compaction is not None:
         return await compact_only(run, run.inputs.compaction)
+    if run.inputs.must_claim:
+        # Before anything is asked or paid for: if the session is lost, this ends the turn.
+        await run.flush()
+        await trio.lowlevel.checkpoint_if_cancelled()
     await _take_tools(run)
     state = _first_state(run)
-    number, attempt = 0, 0
+    # Of a turn that another engine has begun, the steps are counted on.
+    number, attempt = run.budget.steps, 0
     parked = run.step  # set here only if another engine has begun it: see `nursery.parking`
     while True:
         # Only here, inside of the host's scopes, is the host's deadline visible; the frame needs it to name the cause.

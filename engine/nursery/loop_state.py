@@ -6,8 +6,9 @@ from typing import Final, Literal
 
 import attrs
 
-from engine.core.errors import ErrorInfo
+from engine.core.errors import ErrorInfo, StoreError
 from engine.core.events import ContinueReason, EndingCause, StopReason
+from engine.core.exception_groups import describe
 from engine.core.llm_types import Effort, ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Settings
@@ -197,4 +198,14 @@ def limit_cause(limit: Exhausted) -> TurnCause:
     return TurnCause(kind="limit", reason=limit.reason, detail=limit.detail, failure=limit.info)
 
 
+def store_report(error: BaseException) -> tuple[str, str]:
+    """Return the code and the text of the notice about a store that failed."""
+    if isinstance(error, StoreError) and error.is_full:
+        return "disk_full", "the disk is full: the session is not saved"
+    return "not_durable", f"the store failed: {describe(error)}"
+
+
+LOST: Final = TurnCause(
+    kind="lost", reason="aborted", detail="another engine has gone on with this session: open it again to see how"
+)
 CANCELLED: Final = TurnCause(kind="user", reason="aborted", detail="cancelled by the user")

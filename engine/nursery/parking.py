@@ -10,14 +10,17 @@ from trio.lowlevel import enable_ki_protection
 from engine.core.events import TurnEnded, TurnResumed
 from engine.core.ids import MessageId
 from engine.journal.closing_events import closing_events
+from engine.journal.interrupted_turn import GO_ON, unjudged_inputs
 from engine.nursery.cleanup import until_parked
+from engine.nursery.inbox import nudge
 from engine.nursery.loop import reopen_step
 from engine.nursery.loop_state import TurnCause
 from engine.nursery.parkable import only_waits, spent
 from engine.nursery.turn_supervisor import run_turn
 
 if TYPE_CHECKING:
-    from engine.nursery.running_turn import TurnRun
+    from engine.core.settings import Resume
+    from engine.nursery.running_turn import TurnInputs, TurnRun
     from engine.tools.registry import Registry
 
 
@@ -59,12 +62,19 @@ async def run_own_turn(run: TurnRun) -> None:
         await run_turn(run)
 
 
+def resume_mark(inputs: TurnInputs) -> Resume:
+    """Return what is to become of a turn whose engine dies."""
+    # A sub-agent's turn ends with the call above it. Neither the schema of an answer nor a compaction is in the record.
+    is_plain = not inputs.is_child and inputs.output_schema is None and inputs.compaction is None
+    return inputs.settings.resume if is_plain else "manual"
+
+
 # -- going on with a parked turn -------------------------------------------------------------------
 
 
 @enable_ki_protection
 def reopen_turn(run: TurnRun) -> None:
-    """Bring a turn to where another engine has left it; `run_loop` goes on with it. Not a checkpoint."""
+    """Bring a turn to where another engine has left it, parked or interrupted; `run_loop` goes on with it. Not a checkpoint."""
     journal = run.journal.log
     turn = journal.state.turn
     assert turn is not None
@@ -72,12 +82,27 @@ def reopen_turn(run: TurnRun) -> None:
     usage, cost = spent(journal.newest_first(), turn.turn_id)
     run.budget.steps, run.budget.usage, run.budget.cost = turn.steps, usage, cost
     run.state.output_tokens = usage.output
-    run.journal.append(TurnResumed())
+    run.journal.append(TurnResumed(interrupted=turn.step is None))
     step = None if journal.state.turn is None else journal.state.turn.step
-    assert step is not None
+    if step is None:
+        _go_on(run, turn.steps)
+        return
     assert step.received is not None
     # Before any of its tasks runs: a cancel at the first instant must find the open step, to settle and save it.
     reopen_step(run, step, step.received)
+
+
+@enable_ki_protection
+def _go_on(run: TurnRun, steps: int) -> None:
+    """Tell the model of a turn that was interrupted after so many steps what has happened. Not a checkpoint."""
+    journal = run.journal.log
+    for input_id in unjudged_inputs(journal.newest_first(), run.journal.turn_id):
+        admitted = journal.admitted(input_id)
+        if admitted is not None and admitted.message.origin != "engine":
+            run.state.unseen.append(admitted.message)
+    # Before its first request, nothing was begun that the model could know of.
+    if steps:
+        nudge(run, GO_ON)
 
 
 @enable_ki_protection

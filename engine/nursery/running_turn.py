@@ -12,7 +12,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.deferred import Deferred
-from engine.core.errors import ErrorInfo, StoreError
+from engine.core.errors import ErrorInfo, SessionLost, StoreError
 from engine.core.events import During, Notice, TurnEnded, TurnEnding, TurnResult
 from engine.core.exception_groups import ErrorBoundary, describe, error_number, first_of
 from engine.core.foreign_calls import ForeignCall
@@ -26,7 +26,7 @@ from engine.core.value_base import Value
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.loop_detection import RepetitionDetector
-from engine.nursery.loop_state import TurnCause, limit_cause
+from engine.nursery.loop_state import LOST, TurnCause, limit_cause, store_report
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.turn_snapshots import FileChanges, TurnSnapshots
@@ -127,6 +127,7 @@ class TurnInputs(Value):
         check_output: returns the JSON of a structured answer, or what is wrong with it.
         on_ended: called with the result, once the end is visible.
         on_parked: called once the turn is parked.
+        must_claim: the session was released while it was idle, so another engine may have gone on with it.
     """
 
     settings: Settings
@@ -140,6 +141,7 @@ class TurnInputs(Value):
     check_output: Callable[[str], tuple[str | None, str | None]] | None = None
     on_ended: Callable[[TurnRun, TurnResult], None] | None = None
     on_parked: Callable[[TurnRun], None] | None = None
+    must_claim: bool = False
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -409,8 +411,7 @@ class TurnRun:
         # Not through `TurnJournal`: also what came after its end, such as `TurnEnded`, has to be durable.
         journal = self.journal.log
         seconds = self.inputs.settings.durable_within * (_WHEN_IT_LAGS if self._store_lags else _AT_A_BARRIER)
-        # A store's error is a value here: raised, it would keep the cleanup from ending the turn. The scope is inside of
-        # the boundary, so that running out of time is such an error, too.
+        # A value here, as running out of time is: raised, a store's error would keep the cleanup from ending the turn.
         with ErrorBoundary() as boundary, self.journal.spans.flush(self.journal.turn_id):
             with trio.move_on_after(seconds) as scope:
                 await ForeignCall("the store", partial(self.deps.store.flushed, journal.session_id, journal.seq))
@@ -422,10 +423,9 @@ class TurnRun:
         if failed is not None and not self._store_failed:
             # Reported once: the next step would only say the same.
             self._store_failed = True
-            if isinstance(failed, StoreError) and failed.is_full:
-                self.notice("warning", "disk_full", "the disk is full: the session is not saved")
-            else:
-                self.notice("warning", "not_durable", f"the store failed: {describe(failed)}")
+            self.notice("warning", *store_report(failed))
+        if isinstance(failed, SessionLost):
+            self.end(LOST)
         return failed is None
 
     def shorten_flush(self) -> None:

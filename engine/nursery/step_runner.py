@@ -157,7 +157,8 @@ async def _save(run: TurnRun, step: Step) -> None:
     # last of these have read and what the model wrote in them, and the next turn asks for it again.
     calls = step.ledger.entries
     has_changed = any(entry.may_change for entry in calls)
-    if not calls or has_changed or step.number % _SAVED_EVERY == 0:
+    is_lost = run.journal.log.refused is not None
+    if not calls or has_changed or is_lost or step.number % _SAVED_EVERY == 0:
         await run.flush()
     else:
         # What the step's calls have decided, such as to end the turn, comes before the next request.

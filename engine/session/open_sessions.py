@@ -11,11 +11,12 @@ import attrs
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import EngineError, SessionNotFound, SubAgentRefused
-from engine.core.events import BackgroundEnded, ModelSwitched, SessionCreated, SharedContext
+from engine.core.events import BackgroundEnded, ModelSwitched, Notice, SessionCreated, SharedContext, TurnEnded
 from engine.core.foreign_calls import call_at_end
 from engine.core.ids import CallId, MessageId, SessionId
 from engine.core.permission_types import ScopedApprover
 from engine.journal.closing_events import RunningAgent, closing_events
+from engine.journal.interrupted_turn import Takeover, why_not_resumed
 from engine.journal.log import Journal
 from engine.nursery.inbox import report
 from engine.nursery.parkable import only_waits
@@ -108,8 +109,13 @@ class OpenSessions:
         parent: LiveSession | None = None,
         *,
         agents: Sequence[RunningAgent] = (),
+        takeover: Takeover | None = None,
     ) -> LiveSession:
-        """Return a session from the store, repaired and idle. Not a checkpoint."""
+        """Return a session from the store, repaired and idle. Not a checkpoint.
+
+        With a *takeover*, an interrupted turn that may be resumed is left open, for `resume_turn`: only its calls are
+        settled, and its step is saved. The user is told of any other.
+        """
         ids = self._services.setup.ids
         journal = self._journal(stored.state.session_id, stored.events[0].path, None)
         journal.restore(stored.events, state=stored.state)
@@ -117,7 +123,7 @@ class OpenSessions:
         # A parked turn is left open for `Session.resume`; that of a sub-agent is closed, as nothing can resume it.
         may_stay_open = config.settings.park and len(journal.path) == 1
         if not (may_stay_open and only_waits(journal.state, partial(may_enter_again, config.registry))):
-            _close_turn(journal, ids, agents)
+            _settle_interrupted(journal, ids, agents, takeover)
         if journal.state.background:
             _report_lost_work(journal, ids)
         # Another model's reasoning must go to this one as plain text, so the change of model has to be in the record.
@@ -264,11 +270,27 @@ class OpenSessions:
 
 
 @enable_ki_protection
-def _close_turn(journal: Journal, ids: IdSource, agents: Iterable[RunningAgent]) -> None:
-    """Append the events that close an open turn. Not a checkpoint."""
+def _settle_interrupted(
+    journal: Journal, ids: IdSource, agents: Iterable[RunningAgent], takeover: Takeover | None
+) -> None:
+    """Settle what is open in an interrupted turn, and end the turn unless it is to be resumed. Not a checkpoint."""
+    turn = journal.state.turn
+    if turn is None or takeover is None:
+        _close_turn(journal, ids, agents)
+        return
+    reason = takeover.obstacle or why_not_resumed(journal.newest_first(), turn.turn_id)
+    _close_turn(journal, ids, agents, stays_open=reason is None)
+    if reason is not None and len(journal.path) == 1:
+        journal.append(Notice(level="warning", code="interrupted", text=takeover.notice(reason)))
+
+
+@enable_ki_protection
+def _close_turn(journal: Journal, ids: IdSource, agents: Iterable[RunningAgent], *, stays_open: bool = False) -> None:
+    """Append the events that close an open turn, or only what is open in it. Not a checkpoint."""
     turn = journal.state.turn
     for event in closing_events(journal.state, MessageId(ids.new("msg")), agents=agents):
-        journal.append(event, turn_id=None if turn is None else turn.turn_id)
+        if not (stays_open and isinstance(event, TurnEnded)):
+            journal.append(event, turn_id=None if turn is None else turn.turn_id)
 
 
 def _report_lost_work(journal: Journal, ids: IdSource) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, cast
 
@@ -34,6 +35,7 @@ from engine.permission.permission_scope import renew_bounds
 from engine.session.engine_runtime import END_HOOKS_SHARE, finish_snapshots
 
 if TYPE_CHECKING:
+    from engine.journal.interrupted_turn import Takeover
     from engine.nursery.running_turn import TurnRun
     from engine.session.engine_runtime import EngineRuntime
     from engine.session.live_session import LiveSession
@@ -47,13 +49,19 @@ Source = Literal["new", "resumed"]
 _BACKGROUND_SECONDS: Final = 10.0
 
 
-async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionOptions) -> tuple[LiveSession, bool]:
-    """Return a session, and whether this call opened it (see `Engine.open_session`). Always a checkpoint."""
+async def open_stored(
+    runtime: EngineRuntime, session_id: str, options: SessionOptions, *, takeover: Takeover | None = None
+) -> tuple[LiveSession, bool]:
+    """Return a session, and whether this call opened it (see `Engine.open_session`). Always a checkpoint.
+
+    With a *takeover*, an interrupted turn may stay open: see `OpenSessions.restore`.
+    """
     runtime.services.tasks.check_open()
     if not isinstance(cast("object", session_id), str):
         raise ConfigError(f"a session id is a str, not {session_id!r}")
     own_id = SessionId(session_id)
-    if (session := runtime.sessions.by_id.get(own_id)) is not None and not session.is_closing:
+    is_ours = not runtime.services.store.needs_claim(own_id)
+    if (session := runtime.sessions.by_id.get(own_id)) is not None and not session.is_closing and is_ours:
         await trio.lowlevel.checkpoint()
         return session, False
     # A command of the crashed engine may still be writing in the folder of the next prompt.
@@ -61,8 +69,11 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
     # One task at a time: the lease is the engine's, so a second task that fails would release it for both.
     async with runtime.services.locks.hold(f"session:{session_id}"):
         if (session := runtime.sessions.by_id.get(own_id)) is not None:
-            # Another task was faster, and a session has only one journal.
-            return session, False
+            # Another task was faster, and a session has only one journal. But another engine may have gone on with it.
+            if await _is_current(session):
+                return session, False
+            with suppress(StoreError):
+                await _close(runtime, session)
         stored = await runtime.services.store.open_for_writing(own_id)
         try:
             agents = await runtime.services.store.running_agents(stored.state)
@@ -71,7 +82,7 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
             await runtime.learn_models(config)
             # Before this session is open, since it may be cancelled.
             await runtime.sessions.settle_agents(agents)
-            session = runtime.sessions.restore(stored, config, agents=agents)
+            session = runtime.sessions.restore(stored, config, agents=agents, takeover=takeover)
             if options.agent is not None:
                 renew_bounds(session.journal)
         except BaseException:  # also a cancel: a lease that is not released would lock out every other engine
@@ -79,6 +90,17 @@ async def open_stored(runtime: EngineRuntime, session_id: str, options: SessionO
                 runtime.services.store.release(own_id)
             raise
     return session, True
+
+
+async def _is_current(session: LiveSession) -> bool:
+    """Claim an open session that was released while it was idle; return whether it is as it was. A checkpoint if it was.
+
+    Raises `SessionElsewhere`, `StoreError`.
+    """
+    store = session.engine.store
+    if not store.needs_claim(session.id) or session.active is not None:
+        return True
+    return await store.reclaim(session.id, session.journal.seq) or session.active is not None
 
 
 async def open_created(
@@ -265,19 +287,25 @@ async def close_open(runtime: EngineRuntime, session_id: str) -> bool:
         session = runtime.sessions.by_id.get(SessionId(session_id))
         if session is None:
             return False
-        run = _stop(session)
-        # From here on it is closed whatever happens: everything that is awaited is shielded, with a deadline.
-        try:
-            await _end_all(session, run)
-            if runtime.setup.hooks.session_end and len(session.journal.path) == 1:
-                seconds = session.config.settings.durable_within
-                until = trio.current_time() + END_HOOKS_SHARE * seconds
-                await close_bounded(partial(session.own_hooks.run_end, until), seconds)
-        finally:
-            seq = session.journal.seq
-            runtime.sessions.close(session)
-            await _wait_until_free(session, seq)  # noqa: ASYNC102  # bounded: see cleanup.py
+        await _close(runtime, session)
     return True
+
+
+@enable_ki_protection
+async def _close(runtime: EngineRuntime, session: LiveSession) -> None:
+    """Close a session whose lock is held. Always a checkpoint. Raises `SessionBusy`; then nothing has changed; `StoreError`."""
+    run = _stop(session)
+    # From here on it is closed whatever happens: everything that is awaited is shielded, with a deadline.
+    try:
+        await _end_all(session, run)
+        if runtime.setup.hooks.session_end and len(session.journal.path) == 1:
+            seconds = session.config.settings.durable_within
+            until = trio.current_time() + END_HOOKS_SHARE * seconds
+            await close_bounded(partial(session.own_hooks.run_end, until), seconds)
+    finally:
+        seq = session.journal.seq
+        runtime.sessions.close(session)
+        await _wait_until_free(session, seq)  # noqa: ASYNC102  # bounded: see cleanup.py
 
 
 @enable_ki_protection

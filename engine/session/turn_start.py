@@ -29,7 +29,7 @@ from engine.nursery.budget import Budget
 from engine.nursery.cleanup import not_durable
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import CANCELLED, LoopState
-from engine.nursery.parking import leave_parked, reopen_turn
+from engine.nursery.parking import leave_parked, reopen_turn, resume_mark
 from engine.nursery.running_turn import TurnInputs, TurnRun, TurnServices, TurnState
 from engine.nursery.turn_snapshots import TurnSnapshots
 from engine.permission.permission_scope import active_scopes
@@ -145,7 +145,12 @@ def begin_turn(
     try:
         # A new prompt ends a parked turn, whose question may be months old.
         leave_parked(run)
-        run.journal.append(TurnStarted(call_id=None if parent is None else parent.entry.call_id))
+        run.journal.append(
+            TurnStarted(
+                call_id=None if parent is None else parent.entry.call_id,
+                resume=resume_mark(run.inputs),
+            )
+        )
         if isinstance(prompt, str):
             ids = session.deps.ids
             admit(
@@ -183,14 +188,15 @@ def begin_queued_turn(session: LiveSession) -> TurnRun | None:
 
 @enable_ki_protection
 def resume_turn(session: LiveSession, *, settings: Settings) -> TurnRun:
-    """Resume the parked turn. Not a checkpoint."""
+    """Resume the turn that another engine has left open: parked, or interrupted. Not a checkpoint."""
     session.check_open()
     session.check_no_turn()
     turn = session.journal.state.turn
     if turn is None:
         raise NothingParked(f"session {session.id} has no parked turn to resume")
-    # It does not start over, so it waits for no source of tools.
-    session.tools.is_ready = True
+    if turn.step is not None:
+        # It does not start over, so it waits for no source of tools.
+        session.tools.is_ready = True
     run = _new_run(session, turn.turn_id, settings)
     try:
         # As for a new turn: no checkpoint, but ports are called, which may raise.
@@ -262,6 +268,7 @@ def _new_run(
         check_output=None if spec is None else spec.check,
         on_ended=partial(_turn_ended, session, parent),
         on_parked=partial(_turn_parked, session),
+        must_claim=session.engine.store.needs_claim(session.id),
     )
     run = TurnRun(
         inputs=inputs,

@@ -21,7 +21,7 @@ from engine.journal.closing_events import RunningAgent, running_calls
 from engine.journal.fold import fold
 from engine.journal.partial_output import DraftSaver, DraftStore, with_drafts
 from engine.journal.state import SessionState
-from engine.store.store_protocols import Catalogue, Leasing, Releasing, SessionQuery, StateCaching
+from engine.store.store_protocols import Catalogue, Leasing, Releasing, ReleasingIdle, SessionQuery, StateCaching
 
 if TYPE_CHECKING:
     from engine.store.lazy_events import StoredSession
@@ -142,6 +142,18 @@ class StoreAdapter:
             return session
         drafts = await call_foreign(_STORE, self.drafting.drafts, session_id)
         return attrs.evolve(session, state=with_drafts(session.state, session.events, drafts))
+
+    def needs_claim(self, session_id: SessionId) -> bool:
+        """Return whether an open session is held by no engine, or by another one. Not a checkpoint."""
+        return isinstance(self.store, ReleasingIdle) and self.store.is_released(session_id)
+
+    async def reclaim(self, session_id: SessionId, seq: int) -> bool:
+        """Claim an open session again; return whether it still ends with that event. Always a checkpoint.
+
+        Raises `SessionElsewhere`, `JournalCorrupt`, `StoreError`.
+        """
+        assert isinstance(self.store, ReleasingIdle)
+        return await call_foreign(_STORE, self.store.reclaim, session_id, seq)
 
     def release(self, session_id: SessionId) -> None:
         """Release a session, once all its events are written. Not a checkpoint; no error if it is not claimed."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 import weakref
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
@@ -25,9 +24,11 @@ from engine.store.backend import TableReader
 from engine.store.decode_rows import fold_version
 from engine.store.event_sink import invalid_id_reason
 from engine.store.heartbeat import Heartbeat
+from engine.store.idle_sessions import IdleSessions
 from engine.store.lazy_events import StoredSession
 from engine.store.leases import RENEWALS_PER_LEASE
 from engine.store.open_work import OpenWork
+from engine.store.session_writes import SessionWrites
 from engine.store.store_protocols import StoreHealth
 from engine.store.table_queries import TableQueries
 from engine.store.write_commands import (
@@ -58,30 +59,6 @@ _PRUNE_BATCH: Final = 20
 _RARELY: Final = 2.0
 
 
-@attrs.define(eq=False, repr=False)
-class _SessionWrites:
-    """The events put for one session: first and last number, and the tickets of those that may not be durable yet."""
-
-    first: int
-    last: int
-    tickets: deque[tuple[int, int]] = attrs.field(factory=deque["tuple[int, int]"])
-
-    def add(self, seq: int, ticket: int, durable: int) -> None:
-        """Add one more, and drop those up to the ticket *durable*."""
-        self.forget(durable)
-        self.tickets.append((seq, ticket))
-        self.last = max(self.last, seq)
-
-    def forget(self, durable: int) -> None:
-        """Drop those up to the ticket *durable*."""
-        while self.tickets and self.tickets[0][1] <= durable:
-            self.tickets.popleft()
-
-    def ticket(self, seq: int) -> int:
-        """Return the ticket of that event; 0 if it is durable."""
-        return next((ticket for put_seq, ticket in self.tickets if put_seq >= seq), 0)
-
-
 @attrs.define(kw_only=True, eq=False, repr=False)
 class DatabaseStore(TableQueries):
     """The base of all stores that use tables. It belongs to one `trio.run`.
@@ -89,23 +66,27 @@ class DatabaseStore(TableQueries):
     Attributes:
         watch_seconds: how often a watcher polls at first, if no notification comes.
         epoch: identifies this opening; a cursor from an earlier one must resync.
+        idle_seconds: after so long without an event, the lease of a session in which nothing runs is released; None: never.
     """
 
     watch_seconds: ClassVar[float]
+    _idle_seconds: float | None = attrs.field(default=None, alias="idle_seconds")
     epoch: str = attrs.field(factory=lambda: secrets.token_hex(8), init=False)
     _writer: Writer[Durable | WriteCommand] = attrs.field(init=False)
     _heartbeat: Heartbeat = attrs.field(init=False)
-    _session_writes: dict[SessionId, _SessionWrites] = attrs.field(factory=dict[SessionId, _SessionWrites], init=False)
+    _session_writes: dict[SessionId, SessionWrites] = attrs.field(factory=dict[SessionId, SessionWrites], init=False)
     _claimed: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
     _saved_states: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _last_ticket: int = attrs.field(default=0, init=False)
     _last_renewal: int = attrs.field(default=0, init=False)
+    _idle: IdleSessions = attrs.field(init=False)
     _work: OpenWork = attrs.field(factory=OpenWork, init=False)
     # Ends the renewing of leases; None: they are renewed.
     _idling: WriteCommand | None = attrs.field(default=None, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
 
     def __attrs_post_init__(self) -> None:
+        self._idle = IdleSessions(self._idle_seconds)
         self._writer = Writer(self._sink, name="engine store")
         self._heartbeat = Heartbeat(weakref.ref(self), self._sink.owner.seconds / RENEWALS_PER_LEASE)
 
@@ -137,15 +118,15 @@ class DatabaseStore(TableQueries):
         """
         if event.seq is None:
             raise StoreError(f"an event of session {event.session_id} has no number: it is not durable")
-        refused = self._sink.refused.get(event.session_id)
-        if refused is not None:
-            raise StoreError(f"nothing more of session {event.session_id} is written: {refused}") from refused
+        if event.session_id in self._sink.refused:
+            raise self._sink.refusal(event.session_id)
         self._work.note(event)
+        self._idle.note_use(event.session_id)
         self._renew_from_now_on()
         ticket = self._last_ticket = self._writer.put(event)
         puts = self._session_writes.get(event.session_id)
         if puts is None:
-            puts = self._session_writes[event.session_id] = _SessionWrites(event.seq, event.seq)
+            puts = self._session_writes[event.session_id] = SessionWrites(event.seq, event.seq)
             self._claimed.add(event.session_id)
         puts.add(event.seq, ticket, self._writer.durable)
 
@@ -159,6 +140,8 @@ class DatabaseStore(TableQueries):
         if puts is None or seq < puts.first:
             await self._wait_for(0)
             return
+        if seq > puts.last and session_id in self._sink.refused:
+            raise self._sink.refusal(session_id)
         if seq > puts.last:
             raise StoreError(f"event {seq} of session {session_id} was never put; the last one was {puts.last}")
         ticket = puts.ticket(seq)
@@ -259,6 +242,7 @@ class DatabaseStore(TableQueries):
                 self.release(session_id)
             raise
         self._claimed.add(session_id)
+        self._idle.note_use(session_id)
         self._heartbeat.start()  # it may have paused, since nothing was claimed
         self._session_writes.pop(session_id, None)
 
@@ -266,6 +250,7 @@ class DatabaseStore(TableQueries):
     def release(self, session_id: SessionId) -> None:
         """See `Leasing`. Never blocks, not a checkpoint."""
         self._claimed.discard(session_id)
+        self._idle.forget(session_id)
         self._work.forget(session_id)
         puts = self._session_writes.get(session_id)
         if puts is not None:
@@ -288,6 +273,10 @@ class DatabaseStore(TableQueries):
         """Renew the leases; retry what could not be written. Not a checkpoint. See `Heartbeat`."""
         if self._last_renewal > self._writer.durable:
             return
+        for session_id in () if self._sink.unwritten else self._idle.due(self._work):
+            # To renew its lease for days would be work for nothing.
+            self.release(session_id)
+            self._idle.note_release(session_id)
         has_work = bool(self._sink.unwritten) or not self._work.is_none()
         is_idle = not self._claimed or (self._idling is not None and self._idling.is_done)
         if is_idle and not has_work:
@@ -424,11 +413,8 @@ class DatabaseStore(TableQueries):
         return "its writer is gone"
 
     def _write_error(self, session_id: SessionId) -> StoreError:
-        refused = self._sink.refused.get(session_id)
-        if refused is not None:
-            error = StoreError(f"nothing more of session {session_id} is written: {refused}")
-            error.__cause__ = refused
-            return error
+        if session_id in self._sink.refused:
+            return self._sink.refusal(session_id)
         # A new one for each caller: one exception raised in many tasks would collect all their tracebacks.
         return StoreError(
             str(self._sink.last_error or f"the store {self._sink.connection.name} has not written the event"),

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import attrs
 
-from engine.core.errors import SessionElsewhere, StoreError
+from engine.core.errors import SessionElsewhere, SessionLost, StoreError
 from engine.core.events import Durable
 from engine.core.ids import SessionId
 from engine.core.value_base import Value
@@ -79,6 +79,18 @@ class EventSink:
             self.last_error = error
         finally:
             self.connection.close()
+
+    def is_lost(self, session_id: SessionId) -> bool:
+        """Return whether a session is no longer written because another engine has it, or has gone on with it."""
+        return isinstance(self.refused.get(session_id), (SessionElsewhere, SessionLost))
+
+    def refusal(self, session_id: SessionId) -> StoreError:
+        """Return a new error for the events of a refused session."""
+        why = self.refused[session_id]
+        kind = SessionLost if self.is_lost(session_id) else StoreError
+        error = kind(f"nothing more of session {session_id} is written: {why}")
+        error.__cause__ = why
+        return error
 
     def _run_with_retry(self, work: Callable[[], None]) -> None:
         """Run *work*, and retry while the connection says so. Raises `StoreError` for errors that end the writer."""
@@ -266,7 +278,7 @@ class BatchTransaction:
         last = self._last_seq(session_id)
         # A gap or a repetition means that another engine has written to the session. Never overwrite its events.
         if row.seq != last + 1:
-            return StoreError(
+            return SessionLost(
                 f"event {row.seq} of session {session_id} can't follow {last}, the last one in the store: "
                 "the session went on elsewhere, so open it again"
             )

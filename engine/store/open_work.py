@@ -37,6 +37,10 @@ class OpenWork:
         """Forget a session: it is closed here."""
         self._open.pop(session_id, None)
 
+    def is_open(self, session_id: SessionId) -> bool:
+        """Return whether something runs in a session."""
+        return session_id in self._open
+
     def is_none(self) -> bool:
         """Return whether nothing runs."""
         return not self._open

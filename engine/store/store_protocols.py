@@ -261,6 +261,52 @@ class Releasing(Protocol):
 
 
 @runtime_checkable
+class ReleasingIdle(Protocol):
+    """Releases sessions in which nothing has happened for a while, although their engine has them open."""
+
+    def is_released(self, session_id: SessionId) -> bool:
+        """Return whether a session was released like that, or was lost to another engine. Not a checkpoint."""
+        ...
+
+    async def reclaim(self, session_id: SessionId, seq: int) -> bool:
+        """Claim it again; return whether it still ends with the event of that number. Always a checkpoint.
+
+        Raises `SessionElsewhere`, `JournalCorrupt`, `StoreError`.
+        """
+        ...
+
+
+@attrs.frozen(kw_only=True, eq=False, repr=False)
+class AbandonedSession(Value):
+    """A session with an open turn whose engine has died, or was silent for too long.
+
+    Attributes:
+        root_id: the first session of its tree, possibly itself.
+        cwd: its working directory.
+        host: the machine on which that engine ran.
+        pid: its process there.
+    """
+
+    id: SessionId
+    root_id: SessionId
+    cwd: str
+    host: str
+    pid: int
+
+
+@runtime_checkable
+class Sweeping(Protocol):
+    """Finds what engines that have died have left in a store that many share."""
+
+    async def abandoned_sessions(self) -> Sequence[AbandonedSession] | None:
+        """Return the abandoned sessions; None: another engine looks after them. Always a checkpoint.
+
+        One engine of a fleet does, as long as it calls this again and again. Raises `StoreError`.
+        """
+        ...
+
+
+@runtime_checkable
 class Watching(Protocol):
     """Reports what another engine appends."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,11 @@ from tests.conftest import REPOSITORY
 
 @contextmanager
 def python_process(
-    *arguments: str, cwd: Path = REPOSITORY, env: Mapping[str, str] | None = None, stderr: int | None = None
+    *arguments: str,
+    cwd: Path = REPOSITORY,
+    env: Mapping[str, str] | None = None,
+    stderr: int | None = None,
+    prefix: Sequence[str] = (),
 ) -> Generator[subprocess.Popen[str]]:
     """Run Python on *arguments*, with pipes to its input and from its output; it's gone when the block ends.
 
@@ -22,8 +26,9 @@ def python_process(
         cwd: by default the root of the repository, where it finds `engine` and `tests`.
         env: instead of ours.
         stderr: `subprocess.PIPE` for a test that reads it, with `communicate`.
+        prefix: a program that runs it, with its own arguments.
     """
-    command = [sys.executable, *arguments]
+    command = [*prefix, sys.executable, *arguments]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=cwd, env=env, stdin=pipe, stdout=pipe, stderr=stderr, text=True) as process:
         try:

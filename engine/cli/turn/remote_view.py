@@ -41,6 +41,7 @@ _ENDINGS: Final[Mapping[ev.EndingCause, str]] = {
     "limit": "a limit was reached",
     "rejected": "a permission was rejected",
     "doom": "the model repeats itself",
+    "lost": "another engine has the session",
     "crashed": "internal error",
 }
 

@@ -196,9 +196,13 @@ def migrate(connection: Connection, address: Address, plan: PostgresMigration = 
         )
 
 
-def advisory_lock_key(address: Address) -> int:
-    """Return the key of the advisory lock that writers share, and that a migration holds exclusively."""
-    digest = hashlib.blake2b(f"engine store {address.namespace}".encode(), digest_size=8).digest()
+def advisory_lock_key(address: Address, purpose: str = "") -> int:
+    """Return the key of an advisory lock: by default of the one that writers share, and a migration holds exclusively.
+
+    A lock for a *purpose* is that of one tenant.
+    """
+    name = f"engine store {address.namespace}" + (f" {purpose} {address.tenant}" if purpose else "")
+    digest = hashlib.blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 

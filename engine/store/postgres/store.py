@@ -32,8 +32,10 @@ from engine.store.postgres.error_mapping import map_errors
 from engine.store.postgres.integrity import find_gaps_if_due
 from engine.store.postgres.listener import NotificationListener
 from engine.store.postgres.schema import migrate
+from engine.store.postgres.sweeper_election import SweeperElection
 from engine.store.postgres.table_reader import PostgresTableReader
 from engine.store.postgres.writer_connection import PostgresWriterConnection, register_writer
+from engine.store.store_protocols import AbandonedSession
 
 T = TypeVar("T")
 
@@ -41,7 +43,7 @@ T = TypeVar("T")
 WATCH_SECONDS: Final = 2.0
 
 
-async def open_address(address: Address, *, lease_seconds: float, schema: Schema) -> PostgresStore:
+async def open_address(address: Address, *, lease_seconds: float, idle_seconds: float, schema: Schema) -> PostgresStore:
     """See `engine.store.postgres.open.open_postgres_store`. Always a checkpoint."""
     opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
     try:
@@ -56,7 +58,13 @@ async def open_address(address: Address, *, lease_seconds: float, schema: Schema
         has_row_security=opened.has_row_security,
     )
     sink = EventSink(connection=writer, owner=opening.owner, schema=schema)
-    return PostgresStore(address=address, damaged=opened.damaged, sink=sink, readers=PostgresReaders(address=address))
+    return PostgresStore(
+        address=address,
+        damaged=opened.damaged,
+        sink=sink,
+        readers=PostgresReaders(address=address),
+        idle_seconds=idle_seconds,
+    )
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -74,6 +82,7 @@ class PostgresStore(DatabaseStore):
     damaged: Sequence[SessionId]
     _readers: PostgresReaders = attrs.field(alias="readers")
     _listener: NotificationListener = attrs.field(init=False)
+    _election: SweeperElection = attrs.field(init=False)
     # Weak references: an event lives as long as a task waits for it.
     _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
         factory=weakref.WeakValueDictionary[str, trio.Event], init=False
@@ -82,6 +91,24 @@ class PostgresStore(DatabaseStore):
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._listener = NotificationListener(weakref.ref(self), self.address)
+        self._election = SweeperElection(self.address)
+
+    async def abandoned_sessions(self) -> Sequence[AbandonedSession] | None:
+        """See `Sweeping`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
+        return await self._election.find(self._readers, self._sink.owner)
+
+    def is_released(self, session_id: SessionId) -> bool:
+        """See `ReleasingIdle`. Not a checkpoint."""
+        return self._idle.is_released(session_id) or self._sink.is_lost(session_id)
+
+    async def reclaim(self, session_id: SessionId, seq: int) -> bool:
+        """See `ReleasingIdle`. Always a checkpoint."""
+        is_lost = self._sink.is_lost(session_id)
+        await self.claim(session_id)
+        # Of a session that was lost, not all of what this engine has seen was written.
+        return not is_lost and not await self._read(
+            lambda tables: tables.load(session_id, self._sink.schema, after=seq)
+        )
 
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
         """Wake the watchers of those sessions; without ids, all watchers. See `NotificationListener`. Not a checkpoint."""
@@ -99,6 +126,7 @@ class PostgresStore(DatabaseStore):
 
     def _close_readers(self) -> None:
         self._listener.stop()
+        self._election.close()
         self._readers.close()
 
 

@@ -615,7 +615,7 @@ export interface Elided {
 /** Why a turn ended before it had finished by itself, since when, and until when its calls could clean up. */
 export interface Ending {
   /** what ended it; see `TurnEnding`, of which this is a copy. */
-  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
+  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "lost" | "crashed";
   /** the same in words. */
   detail: string;
   /** when the grace period of its running calls is over, in seconds since the epoch. */
@@ -2444,7 +2444,7 @@ export interface TurnEnding {
   time: Float;
   seq: number | null;
   /** what ends it. The first cause counts, so there is one such event at most in a turn. */
-  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "crashed";
+  cause: "user" | "host" | "left" | "limit" | "rejected" | "doom" | "lost" | "crashed";
   /** the same in words. */
   detail: string;
   /** when the grace period of its running calls is over, in seconds since the epoch. */
@@ -2505,7 +2505,7 @@ export interface TurnResult {
   failure: ErrorInfo | null;
 }
 
-/** A turn that was waiting for an answer when its engine ended is continued by another one. */
+/** A turn whose engine has ended is continued by another one. */
 export interface TurnResumed {
   type: "turn_resumed";
   /** Where it is not a part of another document. */
@@ -2515,6 +2515,8 @@ export interface TurnResumed {
   path: string[];
   time: Float;
   seq: number | null;
+  /** it did not only wait: its engine had died, and what that had begun was settled before this event. */
+  interrupted: boolean;
 }
 
 /** What a client may set for a turn, or for all turns of a session; what is left out stays. */
@@ -2553,6 +2555,8 @@ export interface TurnStarted {
   traceparent: string;
   /** the span that this one is below; empty: there is none. */
   caller: string;
+  /** what becomes of it if its engine dies: another engine of a fleet continues it, or leaves it to the user. */
+  resume: "manual" | "auto";
 }
 
 /** The newest turn that was not undone yet is undone: its messages, and its changes of files. */

@@ -1,0 +1,1 @@
+"""Many engines behind one database."""
