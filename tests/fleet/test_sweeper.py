@@ -18,8 +18,8 @@ import trio
 
 import engine
 from engine.core.errors import ConfigError
-from engine.core.events import CallStarted, Durable, Notice, TurnEnded, TurnResumed
-from engine.core.ids import SessionId
+from engine.core.events import CallStarted, Durable, Notice, TurnEnded, TurnResumed, TurnStarted
+from engine.core.ids import SessionId, TurnId
 from engine.fleet.sweeper import sweep
 from engine.store.memory import MemoryStore
 from engine.store.postgres.open import open_postgres_store
@@ -28,6 +28,8 @@ from engine.testing.cancellation.everywhere import cancel_everywhere
 from engine.testing.fakes import CountingIds
 from tests.fleet.fleet_engine import CALLS, EFFECTS, open_engine
 from tests.fleet.interrupted import SESSION, home_of, whole_turn
+from tests.store.full_suite import put_all
+from tests.store.journals import A, B, created, numbered
 from tests.store.server import Database, a_database, shared_server
 from tests.support.processes import python_process, read_line
 
@@ -213,6 +215,22 @@ async def test_one_engine_looks_after_others(database: Database) -> None:
         while await first.abandoned_sessions() is None:
             await trio.sleep(0.02)
     await first.aclose()
+
+
+@pytest.mark.os
+async def test_each_tenant_looks_after_its_own(database: Database) -> None:
+    stores = [await database.open(tenant=tenant) for tenant in ("acme", "bolt")]
+    for store, name in zip(stores, (A, B), strict=True):
+        await put_all(store, numbered([created(), TurnStarted(turn_id=TurnId("t"))], name))
+    assert [await store.abandoned_sessions() for store in stores] == [[], []]
+    database.do("UPDATE {}.leases SET owner = 'dead', machine = 'there', host = 'h', pid = 7, expires = now()")
+    abandoned = [await store.abandoned_sessions() for store in stores]
+    assert [[(one.id, one.host, one.pid) for one in found or ()] for found in abandoned] == [
+        [(A, "h", 7)],
+        [(B, "h", 7)],
+    ]
+    for store in stores:
+        await store.aclose()
 
 
 @pytest.mark.os

@@ -78,7 +78,7 @@ async def _import(store: PostgresStore) -> object:
     return await store.ids()
 
 
-async def _call(function: Callable[[], None]) -> object:
+async def _call(function: Callable[[], object]) -> object:
     await trio.lowlevel.checkpoint()
     function()
     return None
@@ -112,9 +112,12 @@ OPERATIONS: Mapping[str, tuple[Operation, object]] = {
     "import_sessions": (_import, [A]),
     "delete": (lambda store: store.delete(A), ()),
     "prune": (lambda store: store.prune(older_than=LATER), []),
+    "abandoned_sessions": (lambda store: store.abandoned_sessions(), []),
+    "reclaim": (lambda store: store.reclaim(A, 0), True),
     "aclose": (lambda store: store.aclose(), None),
     # These ask no table.
     "health": (_health, None),
+    "is_released": (lambda store: _call(partial(store.is_released, A)), None),
     "wake_watchers": (lambda store: _call(partial(store.wake_watchers, [A])), None),
 }
 
