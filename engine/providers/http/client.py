@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol, final
 
 import httpx
+import trio
 
 from engine.core.errors import ConfigError, ConnectionBroken, ErrorInfo, ProviderError, ProviderProtocolError
 from engine.core.lazy import regex
@@ -107,11 +108,14 @@ class ConnectionGuard:
         self._on_sent = on_sent
 
     async def on_trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Handle a trace event of httpcore. Not a checkpoint; async because httpcore requires it."""
+        """Handle a trace event of httpcore. A cancel point once a connection is made; never a schedule point."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             stream: _NetworkStream = info["return_value"]
             self._opened = self._opened or stream
             _merge_chunks(stream)
+            # A little later, where httpcore locks the connection that it has just made, a cancel would leave it in the
+            # pool for ever. There is no schedule point in between.
+            await trio.lowlevel.checkpoint_if_cancelled()
         elif event.endswith("send_request_body.complete"):
             self._on_sent()
 
