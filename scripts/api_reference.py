@@ -36,6 +36,7 @@ PUBLIC = (
     "engine.snapshots",
     "engine.permission",
     "engine.prompt",
+    "engine.pace",
     "engine.compaction",
     "engine.client",
     "engine.control",

@@ -74,6 +74,7 @@ LAYERS = (
     "plugins",
     "compaction",
     "sources",
+    "pace",
     "nursery",
     "telemetry",
     "session",

@@ -35,6 +35,7 @@ FACADES = (
     "engine.language_servers",
     "engine.mcp",
     "engine.options",
+    "engine.pace",
     "engine.permission",
     "engine.prompt",
     "engine.providers",

@@ -87,6 +87,7 @@ class ModelInfo(Value):
         is_known: whether the limits are from a table or the host, not assumed.
         family: `claude`, `gpt` or `gemini`, which have prompts of their own; empty: another one.
         host: the name under which concurrent requests are counted; empty: for this model alone.
+        account: a hash of the address and the key: requests of one account share the limits of its host.
         parallel: the maximum number of this engine's concurrent requests to the host; None: no limit.
         silence: for how many seconds the host may send nothing; None: as `Settings.timeouts` says.
         defers_tools: the host takes deferred tools (`ToolSchema.deferred`).
@@ -102,6 +103,7 @@ class ModelInfo(Value):
     is_known: bool = True
     family: str = ""
     host: str = ""
+    account: str = ""
     parallel: int | None = None
     silence: float | None = None
     defers_tools: bool = False

@@ -11,7 +11,7 @@ limit, requests of several sub-agents go one after the other: together their ans
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, final
 
 import attrs
 import trio
@@ -237,3 +237,57 @@ class Budget:
         while chain[-1].parent is not None:
             chain.append(chain[-1].parent)
         return chain
+
+
+@final
+@attrs.define(eq=False, repr=False, kw_only=True)
+class SpendingLimit:
+    """A limit of money and tokens for many turns together: of a batch, say. Engines of one Trio run may share it.
+
+    Each turn is counted with its sub-agents. When a request would exceed it, the turn ends with `cost_limit` or
+    `token_budget`, and so does each other one before its next request. So it is exceeded by no more than one request of
+    each turn that runs.
+
+    Attributes:
+        cost: money, in the unit of the models' prices; None: no limit.
+        tokens: input and output together; None: no limit.
+        spent: the money that was used before, as in an earlier run of the same batch.
+        used: the tokens that were used before.
+    """
+
+    cost: float | None = None
+    tokens: int | None = None
+    spent: float = 0.0
+    used: Usage = attrs.field(factory=Usage)
+    _budget: Budget = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        # Raises `ConfigError` for a limit that is none.
+        self._budget = Budget(limits=Limits(cost=self.cost, tokens=self.tokens))
+        self.add(self.used, self.spent)
+
+    @property
+    def total_cost(self) -> float:
+        """The money that has been used by now."""
+        return self._budget.cost
+
+    @property
+    def total_usage(self) -> Usage:
+        """The tokens that have been used by now."""
+        return self._budget.usage
+
+    @property
+    def reached(self) -> str:
+        """Which limit was reached, for a person; empty: none. Then no turn should be started."""
+        return "" if self._budget.exhausted is None else self._budget.exhausted.detail
+
+    def add(self, usage: Usage, cost: float) -> None:
+        """Count what something else than a turn has used. Not a checkpoint."""
+        self._budget.charge(usage, cost)
+
+
+def turn_budget(limits: Limits, deadline: float, spending: SpendingLimit | None) -> Budget:
+    """Return the budget of a turn, below a limit for many turns if there is one. Not a checkpoint."""
+    if spending is None:
+        return Budget(limits=limits, deadline=deadline)
+    return Budget(limits=limits, parent=spending._budget, deadline=deadline, is_detached=True)

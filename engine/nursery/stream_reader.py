@@ -101,8 +101,17 @@ async def read_stream(
             if run.budget.is_limited:
                 await run.budget.open_request(id(request), estimate_next(run, model, request))
             # Waiting for other requests is not the host's silence: its time begins when this one may go.
-            async with run.inputs.services.traffic.passage(model.info, request, partial(run.notice, "info")) as passage:
-                await _receive(run, model, request, receiver, passage, meter=meter)
+            async with run.inputs.services.traffic.passage(
+                model.info,
+                request,
+                partial(run.notice, "info"),
+                longest=run.inputs.settings.retry.longest,
+                tokens=lambda: estimate_next(run, model, request).tokens,
+            ) as passage:
+                try:
+                    await _receive(run, model, request, receiver, passage, meter=meter)
+                finally:
+                    passage.used = receiver.usage.total
     finally:
         # Before the receiver learns of it: calls may start other requests then.
         cost = model.info.cost(receiver.usage)

@@ -13,7 +13,7 @@ import attrs
 from engine.config.config import Config, ModelConfig, nearest_name, suggest_names
 from engine.core.errors import ConfigError, UnknownModel
 from engine.core.protocols import Model
-from engine.providers.auth.auth import split_password
+from engine.providers.auth.auth import account_of, split_password
 from engine.providers.auth.key_variables import Credential, auth_of, credential_of, public_headers, with_region
 from engine.providers.hosts.base_url import base_url_of, path_of
 from engine.providers.hosts.host import Host
@@ -97,6 +97,7 @@ def resolve(name: str, env: Mapping[str, str], config: Config | None = None) -> 
     info = attrs.evolve(
         info_of(name, host, config),
         unasked_effort=quirks.default_effort or quirks.unasked_effort,
+        account=account_of(base_url, auth),
         defers_tools=quirks.defers_tools,
         sends_deferred=host.wire != "openai_responses",
     )

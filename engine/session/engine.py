@@ -87,7 +87,7 @@ def open_engine(
         context: prompt layers, the context keeper, titles.
         store: where sessions are kept: a file's path, a PostgreSQL URL, or a `Store`; by default in memory.
         files: snapshots for undo, the folder for long outputs, diagnostics of changed files.
-        ports: sources of tools that come and go; the clock, ids and so on, mostly for tests.
+        ports: sources of tools that come and go; the pace of requests; the clock, ids and so on, mostly for tests.
 
     Raises:
         ConfigError: an argument is invalid; `UnknownModel` for an unknown model name.
@@ -119,6 +119,7 @@ def open_engine(
         sources=sources_of(ports.sources),
         configure=configure_of(ports.configure),
         telemetry=require_port("telemetry", ports.telemetry, NoTelemetry, "follow"),
+        ports=ports,
     )
     return new_engine(EngineRuntime(setup))
 

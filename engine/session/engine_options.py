@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from engine.core.errors import ConfigError
 from engine.core.permission_types import Approver, Opinion
 from engine.core.protocols import ContextKeeper, IdSource, Model, Snapshots, Trace, WallClock
 from engine.core.value_base import Value
@@ -15,6 +16,8 @@ from engine.journal.span_port import Telemetry
 
 if TYPE_CHECKING:
     from engine.config.config import Config
+    from engine.nursery.budget import SpendingLimit
+    from engine.pace.pace_port import Pace
     from engine.prompt.layers import PromptLayers
     from engine.tools.edit.formatters import Diagnose
     from engine.tools.tool import Tool
@@ -110,6 +113,8 @@ class Ports(Value):
         configure: called with the folder of each session that is created, opened or forked, in a thread; what it raises,
             that call raises. None, or where it returns None: the session has what the engine has.
         telemetry: makes spans and metrics of what sessions do: `engine.telemetry.telemetry(…)`. None: nothing is made.
+        pace: lets requests go to model hosts as they can take them: `engine.pace.LocalPace()`. None: they go at once.
+        spending: a limit for all turns together, which engines may share. None: each turn has only its own.
     """
 
     clock: WallClock | None = None
@@ -119,3 +124,13 @@ class Ports(Value):
     sources: Iterable[ToolSource] = ()
     configure: Callable[[str], FolderSetup | None] | None = None
     telemetry: Telemetry | None = None
+    pace: Pace | None = None
+    spending: SpendingLimit | None = None
+
+    def __attrs_post_init__(self) -> None:
+        if self.pace is not None and (not hasattr(self.pace, "acquire") or isinstance(self.pace, type)):
+            raise ConfigError(
+                f"pace must be an object with acquire, such as engine.pace.LocalPace(), not {self.pace!r}"
+            )
+        if self.spending is not None and not hasattr(self.spending, "total_cost"):
+            raise ConfigError(f"spending must be a SpendingLimit, not {self.spending!r}")

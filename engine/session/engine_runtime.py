@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import attrs
 import trio
@@ -36,6 +36,9 @@ from engine.sources.running_source import start_sources
 from engine.store.adapter import StoreAdapter
 from engine.tools.tool_context import EditDiagnostics
 
+if TYPE_CHECKING:
+    from engine.pace.pace_port import ServedPace
+
 # The hooks' share of the time for closing; the rest is for reporting which of them were late.
 END_HOOKS_SHARE = 0.9
 # For the files as turns that were cut off have left them.
@@ -55,6 +58,7 @@ class EngineRuntime:
     setup: EngineSetup
     services: EngineServices = attrs.field(init=False)
     sessions: OpenSessions = attrs.field(init=False)
+    _served_pace: ServedPace | None = attrs.field(default=None, init=False)
     # Until it is set, processes of a crashed engine may still be working in a session's folder.
     _leftovers_ended: trio.Event | None = attrs.field(default=None, init=False)
 
@@ -95,6 +99,13 @@ class EngineRuntime:
             tasks.start(partial(self._end_leftovers, crashed), name="leftovers of a crash")
         if isinstance(self.setup.snapshots, Tending):
             tasks.start(self.setup.snapshots.tend, name="snapshots")
+        if (pace := self.setup.ports.pace) is not None:
+            # Imported here: most engines have no pace.
+            from engine.pace.pace_port import ServedPace
+
+            if isinstance(pace, ServedPace):
+                self._served_pace = pace
+                tasks.start(pace.serve, name="pace")
         if isinstance(self.setup.diagnostics, EditDiagnostics):
             tasks.start(self.setup.diagnostics.run, name="diagnostics")
 
@@ -165,10 +176,12 @@ class EngineRuntime:
             raise failure
 
     async def _close_ports(self) -> EngineError | None:
-        """Close the store and the models, all of them even if one fails; return the first error."""
+        """Close the store, the models and the pace, all of them even if one fails; return the first error."""
         errors: list[EngineError] = []
         # A stack: the next one is closed also if Ctrl-C interrupts one that blocks.
         async with AsyncExitStack() as stack:
+            if self._served_pace is not None:
+                stack.push_async_callback(self._close_port, self._served_pace, errors)
             for model in reversed(self.services.models.closeable):
                 stack.push_async_callback(self._close_port, model, errors)
             stack.push_async_callback(self._close_port, self.services.store.store, errors)

@@ -16,6 +16,7 @@ from engine.core.value_base import Value
 from engine.journal.span_port import NO_TELEMETRY, Telemetry
 from engine.nursery.rate_limiter import Traffic
 from engine.process.secret_names import SecretVariables
+from engine.session.engine_options import Ports
 from engine.session.engine_tasks import EngineTasks
 from engine.session.model_cache import ResolvedModels
 from engine.session.session_config import SessionConfig
@@ -49,6 +50,7 @@ class EngineSetup(Value):
         sources: of tools that come and go, for all sessions.
         configure: returns what the sessions of a folder have instead; it blocks. None: nothing.
         telemetry: makes spans of what the sessions do.
+        ports: for the pace of requests, and the limit for all turns together.
     """
 
     config: Config
@@ -71,6 +73,7 @@ class EngineSetup(Value):
     sources: tuple[ToolSource, ...] = ()
     configure: Callable[[str], FolderSetup | None] | None = None
     telemetry: Telemetry = NO_TELEMETRY
+    ports: Ports = Ports()
 
 
 @attrs.define(eq=False, repr=False)
@@ -86,7 +89,7 @@ class EngineServices:
     setup: EngineSetup
     tasks: EngineTasks = attrs.field(factory=EngineTasks, init=False)
     locks: Locks = attrs.field(factory=Locks, init=False)
-    traffic: Traffic = attrs.field(factory=Traffic, init=False)
+    traffic: Traffic = attrs.field(init=False)
     deferral: ToolDeferral = attrs.field(factory=ToolDeferral, init=False)
     changes: ChangeSignal = attrs.field(factory=ChangeSignal, init=False)
     models: ResolvedModels = attrs.field(init=False)
@@ -97,6 +100,7 @@ class EngineServices:
     # Set later, since opening a store is a checkpoint: models may be used before, the store may not.
     def __attrs_post_init__(self) -> None:
         self.models = ResolvedModels(self.setup.config)
+        self.traffic = Traffic(self.setup.ports.pace, self.setup.clock.now)
 
     def resolve_models(self) -> None:
         """Resolve the models of the set-up, so that a wrong name is reported before any work is done.

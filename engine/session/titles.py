@@ -30,6 +30,8 @@ from engine.core.messages import TextPart, Transcript, Usage, UserMessage
 from engine.core.protocols import IdSource, Model
 from engine.journal.cursors import follow
 from engine.journal.log import Journal
+from engine.nursery.budget import SpendingLimit
+from engine.nursery.rate_limiter import Traffic
 
 MAX_CHARS: Final = 80
 TIMEOUT: Final = 30.0
@@ -46,34 +48,44 @@ _AROUND: Final = "\"'`*_#“”«»„ \t"
 _LABEL: Final = re.compile(r"\A\W*title\s*:\s*", re.IGNORECASE)
 
 
-async def ask_for_title(journal: Journal, model: Model, ids: IdSource, prompt: str) -> None:
+async def ask_for_title(
+    journal: Journal,
+    model: Model,
+    ids: IdSource,
+    prompt: str,
+    *,
+    traffic: Traffic,
+    spending: SpendingLimit | None = None,
+) -> None:
     """Give the session a title after its first step. A checkpoint; if cancelled, it has none."""
     async for event in follow(journal):
         if isinstance(event, (StepEnded, TurnEnded)) and event.session_id == journal.session_id:
             break
-    if journal.is_closed or journal.state.titled_by:
+    if journal.is_closed or journal.state.titled_by or (spending is not None and spending.reached):
         return
     answer = _Answer()
     is_over = False
     try:
         with reporting_blocks(lambda level, code, text: _notice(journal, level, code, text)):
-            problem = await _try_to_ask(model, _request(model, ids, prompt), answer)
+            problem = await _try_to_ask(model, _request(model, ids, prompt), answer, traffic)
         is_over = True
     finally:
+        if spending is not None:
+            spending.add(answer.usage, model.info.cost(answer.usage))
         # Cancelled: what the request has cost so far still counts. There is no checkpoint, so no shield is needed.
         if not is_over:
             _count(journal, model, answer)
     _record(journal, model, answer, problem)
 
 
-async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer) -> str:
+async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer, traffic: Traffic) -> str:
     """Make the request, and return why there is no answer; empty if there is one. A checkpoint.
 
     Raises no ordinary exception, not even in a group with a cancellation: in the engine's nursery it would end all
     turns.
     """
     with ErrorBoundary() as boundary, trio.move_on_after(TIMEOUT):
-        await _ask(model, request, answer)
+        await _wait_and_ask(model, request, answer, traffic)
         return ""
     if boundary.error is not None:
         # A provider is foreign code, and a missing title is no reason to fail.
@@ -126,6 +138,21 @@ class _Answer:
         return "\n".join(self.texts.values())
 
 
+async def _wait_and_ask(model: Model, request: ModelRequest, answer: _Answer, traffic: Traffic) -> None:
+    # Nobody waits for a title, so a wait for its host is not worth a notice.
+    async with traffic.passage(
+        model.info,
+        request,
+        lambda *_: None,
+        longest=TIMEOUT,
+        tokens=lambda: _prompt_tokens(model, request),
+    ) as passage:
+        try:
+            await _ask(model, request, answer)
+        finally:
+            passage.used = answer.usage.total
+
+
 async def _ask(model: Model, request: ModelRequest, answer: _Answer) -> None:
     stream = await call_foreign(f"`open` of {model.info.name}", model.open, request)
     try:
@@ -161,3 +188,10 @@ def _request(model: Model, ids: IdSource, prompt: str) -> ModelRequest:
         options=ModelOptions(effort="low").over(model.info.options),
         max_output=min(_MAX_OUTPUT, model.info.output),
     )
+
+
+def _prompt_tokens(model: Model, request: ModelRequest) -> int:
+    # Imported here: only a pace with a limit of tokens asks.
+    from engine.compaction.request_estimate import estimate_request
+
+    return estimate_request(request, model.info).tokens

@@ -25,7 +25,7 @@ from engine.core.value_base import Value
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.apply_compaction import view_from
-from engine.nursery.budget import Budget
+from engine.nursery.budget import Budget, SpendingLimit, turn_budget
 from engine.nursery.cleanup import not_durable
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import CANCELLED, LoopState
@@ -276,7 +276,7 @@ def _new_run(
         registry=session.tools.registry(),
         hidden=session.requests.hidden_tools(chain, settings.agent_depth),
         journal=journal,
-        budget=_budget(settings.limits, parent),
+        budget=_budget(settings.limits, parent, session.engine.setup.ports.spending),
         state=TurnState(counted=session.requests.counted),
     )
     # The session is busy from here on, before anything is recorded; `_abandon` reverts that.
@@ -334,7 +334,14 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
     # In the engine's nursery: the turn may have ended, and its block been left, before the title arrives.
     async def work() -> None:
         try:
-            await ask_for_title(session.journal, model, session.deps.ids, prompt)
+            await ask_for_title(
+                session.journal,
+                model,
+                session.deps.ids,
+                prompt,
+                traffic=session.engine.traffic,
+                spending=session.engine.setup.ports.spending,
+            )
         finally:
             done.set()
 
@@ -377,12 +384,12 @@ def _abandon(session: LiveSession, run: TurnRun, error: BaseException) -> None:
     session.journal.release(None if superseded is None else not_durable(superseded))
 
 
-def _budget(limits: Limits, parent: ParentTurn | None) -> Budget:
+def _budget(limits: Limits, parent: ParentTurn | None, spending: SpendingLimit | None) -> Budget:
     seconds = limits.seconds
     # Absolute, from the turn's start: waiting for the user counts, too.
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
     if parent is None:
-        return Budget(limits=limits, deadline=deadline)
+        return turn_budget(limits, deadline, spending)
     return Budget(limits=limits, parent=parent.run.budget, deadline=deadline, is_detached=parent.in_background)
 
 

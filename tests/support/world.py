@@ -36,6 +36,8 @@ from engine.core.protocols import ContextKeeper, Model, WallClock
 from engine.core.settings import Settings
 from engine.journal.fold import fold
 from engine.journal.state import Resync
+from engine.nursery.budget import SpendingLimit
+from engine.pace.pace_port import Pace
 from engine.permission.allow_all import AllowAll
 from engine.prompt.layers import PromptLayers
 from engine.session.engine_options import ContextOptions, PermissionOptions, Ports
@@ -177,6 +179,8 @@ async def world(
     prompt: PromptLayers | None = None,
     cwd: str = "/opt",
     clock: WallClock | None = None,
+    pace: Pace | None = None,
+    spending: SpendingLimit | None = None,
 ) -> AsyncGenerator[World]:
     """Open an engine whose model gives *answers*, and a session in it. *models* come after that model, in a chain."""
     model = ScriptedProvider(list(answers), info=info or ModelInfo(name="scripted/model"), batch=batch, repeat=repeat)
@@ -189,7 +193,7 @@ async def world(
         permissions=PermissionOptions(approver=approver or AllowAll(), opinion=opinion),
         context=ContextOptions(keeper=keeper, prompt=prompt),
         store=kept,
-        ports=Ports(clock=clock or TrioClock(), ids=CountingIds(), jitter=lambda: 1.0),
+        ports=Ports(clock=clock or TrioClock(), ids=CountingIds(), jitter=lambda: 1.0, pace=pace, spending=spending),
     ) as eng:
         session = await eng.create_session(cwd=cwd)
         yield World(eng, session, model, kept)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Protocol
+from hashlib import sha256
+from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 import attrs
 
 from engine.core.value_base import Value
 from engine.providers.wire.wire_format import Body
+
+# Of the hash of a key: enough to tell accounts apart.
+_ACCOUNT_CHARS: Final = 24
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -143,3 +147,13 @@ def split_password(base_url: str, auth: Auth) -> tuple[str, Auth]:
         return base_url, auth
     shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
     return shown, BasicAuth(auth, unquote(parts.username or ""), unquote(parts.password or ""))
+
+
+def account_of(base_url: str, auth: Auth) -> str:
+    """Return a name for the account at a host that says nothing about its key.
+
+    A key that is fetched when the first request needs it is not known yet: then all keys for that address count as one
+    account. Whoever shares limits by this name shares too much then, which only makes requests slower.
+    """
+    text = "\0".join((base_url, *sorted(auth.secrets)))
+    return sha256(f"engine account\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:_ACCOUNT_CHARS]

@@ -19,6 +19,7 @@ import attrs
 from engine.core.errors import StoreMismatch
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection
+from engine.store.postgres.pace_tables import PACE_TABLES
 from engine.store.postgres.tenant_columns import TENANTS
 
 VERSION: Final = 2
@@ -143,7 +144,7 @@ ALTER TABLE watchers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_
 ALTER TABLE drafts SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0);
 """
-TABLES: Final = TABLES_1 + ADDED_2 + TENANTS
+TABLES: Final = TABLES_1 + ADDED_2 + TENANTS + PACE_TABLES
 
 Step = Callable[[Connection], None]
 
@@ -164,7 +165,7 @@ class PostgresMigration:
 
 
 def _add_2(connection: Connection) -> None:
-    connection.execute(ADDED_2 + TENANTS)
+    connection.execute(ADDED_2 + TENANTS + PACE_TABLES)
 
 
 PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES, steps={1: _add_2})
