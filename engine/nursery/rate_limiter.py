@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
@@ -195,7 +194,7 @@ class Passage:
             PaceKey(host=info.host, model=info.name, account=info.account),
             tokens=self._tokens or (lambda: 0),
             longest=self._longest,
-            notify=partial(self._notify, "waiting_for_pace"),
+            notify=lambda reason: self._notify("waiting_for_pace", reason),
         )
 
     def _leave(self, error: BaseException | None) -> None:
