@@ -175,7 +175,11 @@ async def main(host: str, folder: Path, seconds: float, samples: int, count: int
     model = resolve("anthropic/claude-sonnet-5-5", env, Config())
     permissions = PermissionOptions(approver=AllowAll())
     store = await open_sqlite_store(folder / "sessions.db")
-    async with engine.open_engine(model=model, tools=builtin_tools(), store=store, permissions=permissions) as eng:
+    # A disk that other programs use may take longer than the default to confirm what hundreds of sessions write.
+    settings = engine.Settings(durable_within=60)
+    async with engine.open_engine(
+        model=model, tools=builtin_tools(), store=store, permissions=permissions, settings=settings
+    ) as eng:
         soak = Soak(eng, store, project)
         async with trio.open_nursery() as nursery:
             served = await nursery.start(serve, eng, ServeOptions(folder=folder / "run"))
