@@ -30,6 +30,7 @@ from engine.batch.task_queue import QueuedAttempt, TaskQueue
 from engine.core.errors import ConfigError
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
+from engine.nursery.budget import SpendingLimit
 
 _STAGGER_SECONDS: Final = 0.05
 _MAX_RETRY_DELAY: Final = 60.0
@@ -53,7 +54,8 @@ class BatchOptions(Value):
         retry_delay: seconds before the first retry; it doubles.
         config_hash: what names the configuration.
         shard: which part of the batch it is, for the rows.
-        gates: decide whether a further attempt may start: the disk, money.
+        gates: decide whether a further attempt may start: the disk, say.
+        spending: the limit of all tasks together, also of earlier runs; None: there is none.
         ledger_name: the ledger's file.
         summary_name: the summary's file.
     """
@@ -69,6 +71,7 @@ class BatchOptions(Value):
     config_hash: str = ""
     shard: str = ""
     gates: Sequence[StartGate] = ()
+    spending: SpendingLimit | None = None
     ledger_name: str = LEDGER_NAME
     summary_name: str = SUMMARY_NAME
 
@@ -115,6 +118,8 @@ async def run_batch(
         tally = await to_thread(_read, ledger)
         if not options.allow_changed:
             check_changes(tasks.tasks, tally, options)
+        if options.spending is not None:
+            options.spending.add(tally.usage, tally.cost)
         batch = _Batch(tasks, runner, options, identity, ledger, tally, report, stop)
         try:
             await batch.run()
@@ -309,6 +314,9 @@ class _Batch:
             self._tally.feed(row)
 
     def _blocked(self) -> str:
+        spending = self._options.spending
+        if spending is not None and spending.reached:
+            return f"the limit of the batch: {spending.reached}"
         reasons = (gate.blocked() for gate in self._options.gates)
         return next(filter(None, reasons), "")
 

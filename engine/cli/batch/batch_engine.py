@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,16 +19,19 @@ from engine.batch.work_folder import WorkFolders
 from engine.cli.batch.batch_options import BatchCommand, config_hash_of
 from engine.cli.default_tools import default_tools, edit_diagnostics, knowledge_for, tool_sources
 from engine.cli.export_telemetry import command_telemetry
-from engine.cli.flags.limit_flags import headless_limits
+from engine.cli.flags.limit_flags import has_price, headless_limits
 from engine.cli.flags.model_flags import ModelChoice, model_choice
 from engine.cli.flags.store_flags import open_store, resolve_store
 from engine.cli.folder_settings import FolderSettings
 from engine.cli.plugin_code import package_hooks
 from engine.core.errors import ConfigError
 from engine.core.settings import Limits, RetryPolicy, Settings
+from engine.nursery.budget import SpendingLimit
+from engine.pace import LocalPace, Pace, postgres_pace
 from engine.process.own_environment import hide_own_secrets
 from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
+from engine.session.open_store import DATABASES
 from engine.session.validation import secrets_of
 
 if TYPE_CHECKING:
@@ -46,6 +50,7 @@ class BatchEngine:
         model: the models.
         settings: of all turns.
         place: the store's location.
+        spending: the limit of all tasks together; None: there is none.
         config_hash: what names the configuration.
     """
 
@@ -60,6 +65,7 @@ class BatchEngine:
         self.secrets = secrets_of(config)
         self.model: ModelChoice = model_choice(args, config)
         self.settings = self._settings()
+        self.spending = self._spending()
         self.config_hash = config_hash_of(command, self.model, self.settings)
         self._tools = default_tools(config.sandbox, knowledge_for(config), self._layers, args.cwd, config.all_agents)
 
@@ -82,7 +88,33 @@ class BatchEngine:
                 bad.append(BadLine(line=task.line, id=task.id, message=problems[names]))
             else:
                 tasks.append(attrs.evolve(task, timeout=task.timeout or timeout))
+        self._check_prices(task.model for task in tasks)
         return TaskList(tasks=tuple(tasks), bad=tuple(sorted(bad, key=lambda line: line.line)))
+
+    def _check_prices(self, models: Iterable[str]) -> None:
+        """Raise `ConfigError` if a limit of money can't hold, and no other one would."""
+        args, config = self.command.args, self.model.config
+        if args.max_cost is None or args.max_tokens is not None or args.scripted is not None:
+            return
+        others = (config.compaction.model, *(agent.model for agent in config.all_agents.values()))
+        for model in dict.fromkeys((*self.model.models, *models, *others)):
+            if model and not has_price(model, config):
+                raise ConfigError(
+                    f"the cost of {model} is unknown, so --max-cost alone can't limit it\n"
+                    f"Next: add --max-tokens N, or a price: -c 'models.\"{model}\".prices={{input=1.0,output=4.0}}'"
+                )
+
+    def _spending(self) -> SpendingLimit | None:
+        args = self.command.args
+        if args.max_cost is None and args.max_tokens is None:
+            return None
+        return SpendingLimit(cost=args.max_cost, tokens=args.max_tokens)
+
+    def _pace(self) -> Pace:
+        """Return the pace of requests: shared by all engines with the database, or else of this process."""
+        args = self.command.args
+        make = partial(postgres_pace, self.place) if self.place.startswith(DATABASES) else LocalPace
+        return make(reserve=args.reserve, requests_minute=args.rpm, tokens_minute=args.tpm)
 
     def _problem(self, task: BatchTask) -> str:
         """Return why a task's model or agent can't be used; empty: it can, or there is none."""
@@ -106,7 +138,7 @@ class BatchEngine:
         defaults = config.defaults
         limits = Limits(
             steps=args.max_steps or defaults.max_steps,
-            tokens=args.max_tokens or defaults.max_tokens,
+            tokens=defaults.max_tokens,
             cost=defaults.max_cost,
             seconds=defaults.max_seconds,
         )
@@ -147,6 +179,8 @@ class BatchEngine:
                         sources=tool_sources(config, trusts=self._folders.trusts),
                         configure=self._folders.setup,
                         telemetry=telemetry,
+                        pace=self._pace(),
+                        spending=self.spending,
                     ),
                     hooks=package_hooks(config),
                     # No snapshots: a patch says what was changed, and the folder goes.

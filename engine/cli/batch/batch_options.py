@@ -23,6 +23,7 @@ from engine.cli.flags.permission_flags import PermissionChoice, permission_choic
 from engine.config.config import Config, ModelConfig
 from engine.core.errors import ConfigError
 from engine.core.settings import Settings
+from engine.nursery.budget import SpendingLimit
 from engine.permission.rules.profiles import DEFAULT
 
 _STDIN: Final = "-"
@@ -84,8 +85,8 @@ class BatchCommand:
             raise ConfigError(f"{path} holds no tasks\nNext: engine help batch")
         return tasks
 
-    def options(self, config_hash: str, work: Path) -> BatchOptions:
-        """Return how the batch is run; *work* is where its folders are."""
+    def options(self, config_hash: str, work: Path, spending: SpendingLimit | None = None) -> BatchOptions:
+        """Return how the batch is run; *work* is where its folders are, *spending* the limit of all tasks."""
         args = self.args
         return BatchOptions(
             name=self.name,
@@ -98,6 +99,7 @@ class BatchCommand:
             retry_delay=args.retry_delay,
             config_hash=config_hash,
             gates=(DiskGate((work, self.results), args.min_free),),
+            spending=spending,
         )
 
 

@@ -64,7 +64,7 @@ async def _run(setup: BatchEngine, tasks: TaskList, work: Path) -> int:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch_signals, signals, interrupt, _is_ours)
                 async with setup.open_runner(work) as runner:
-                    options = setup.command.options(setup.config_hash, work)
+                    options = setup.command.options(setup.config_hash, work, setup.spending)
                     outcome = await run_batch(tasks, runner, options, stop=stop, report=EventPrinter().show)
                 nursery.cancel_scope.cancel(reason="the batch is over")
         except BaseExceptionGroup as group:

@@ -12,7 +12,7 @@ from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import STORE
 from engine.cli.command_table.turn_flags import LIMIT_FLAGS, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
-from engine.cli.flags.arg_types import seconds, time_span, whole
+from engine.cli.flags.arg_types import amount, seconds, time_span, whole
 
 _MAX_JOBS: Final = 1_000
 _UNITS: Final = {"M": 1_048_576, "G": GIBIBYTE, "T": 1_024 * GIBIBYTE}
@@ -30,6 +30,18 @@ def free_space(text: str) -> FreeSpace:
     if unit == "%":
         return FreeSpace(bytes=0, share=value / 100)
     return FreeSpace(bytes=int(value * _UNITS.get(unit, 1)), share=0.0)
+
+
+def share(text: str) -> float:
+    """Parse a share below all of it: `20%`, or `0.2`. For `type=`."""
+    number = text.removesuffix("%")
+    try:
+        value = float(number) / (1 if number == text else 100)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1:
+        raise argparse.ArgumentTypeError(f"must be a share such as 20%, less than 100%, not {text!r}")
+    return value
 
 
 def statuses(text: str) -> frozenset[BatchStatus]:
@@ -149,10 +161,63 @@ _FILES: Final = FlagGroup(
         STORE,
     ),
 )
+_BATCH_LIMITS: Final = FlagGroup(
+    "limits of the whole batch",
+    (
+        Flag(
+            names=("--max-cost",),
+            value="USD",
+            help="start nothing more at this cost in dollars",
+            detail="What earlier runs of the batch have cost counts. Tasks that run then are stopped before their next request. "
+            "A model without a known price needs --max-tokens as well.",
+            parse=amount,
+            example="--max-cost 25",
+        ),
+        Flag(
+            names=("--max-tokens",),
+            value="N",
+            help="start nothing more after N tokens, input and output",
+            detail="As with --max-cost, for all tasks together. A task may have limits of its own.",
+            parse=whole(1),
+            example="--max-tokens 40000000",
+        ),
+    ),
+)
+_PACE: Final = FlagGroup(
+    "requests to model hosts",
+    (
+        Flag(
+            names=("--reserve",),
+            value="SHARE",
+            help="leave this share of a host's limits to other users",
+            detail="How many requests a host takes at once is found out: the number grows until it refuses one.",
+            parse=share,
+            default=0.0,
+            default_text="0%",
+            example="--reserve 20%",
+        ),
+        Flag(
+            names=("--rpm",),
+            value="N",
+            help="send at most N requests a minute to a model",
+            detail="With a store in PostgreSQL this holds for all engines that share it. So does --tpm.",
+            parse=whole(1),
+            example="--rpm 60",
+        ),
+        Flag(
+            names=("--tpm",),
+            value="N",
+            help="use at most N tokens of a model a minute",
+            detail="Prompts count when they are sent, answers when they are over; cached tokens count too.",
+            parse=whole(1),
+            example="--tpm 200000",
+        ),
+    ),
+)
 _LIMITS: Final = FlagGroup(
     "limits of each task, sub-agents included",
     (
-        *(flag for flag in LIMIT_FLAGS.flags if flag.name in {"--max-steps", "--max-tokens"}),
+        *(flag for flag in LIMIT_FLAGS.flags if flag.name == "--max-steps"),
         Flag(
             names=("--timeout",),
             value="TIME",
@@ -181,7 +246,7 @@ BATCH: Final = CommandSpec(
             completes="file",
         ),
     ),
-    groups=(_TASKS, _RUN, _FILES, _LIMITS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
+    groups=(_TASKS, _RUN, _FILES, _BATCH_LIMITS, _PACE, _LIMITS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
     exit_codes={
         0: "all tasks are done, and none failed",
         1: "all are done, and some failed, were stopped or timed out",

@@ -32,14 +32,15 @@ def headless_limits(limits: Limits, config: Config) -> Limits:
 def check_prices(models: Iterable[str], config: Config) -> None:
     """Raise `ConfigError` for a model without a price: no limit of money could hold."""
     for model in models:
-        if not _has_price(model, config):
+        if not has_price(model, config):
             raise ConfigError(
                 f"a limit of cost needs the price of {model}, in dollars per million tokens\n"
                 f"Next: engine run -c 'models.\"{model}\".prices={{input=1.0,output=4.0}}'"
             )
 
 
-def _has_price(model: str, config: Config) -> bool:
+def has_price(model: str, config: Config) -> bool:
+    """Tell whether the cost of a model's requests is known; a model on this machine costs nothing."""
     # Imported here: few runs have a limit of money.
     from engine.providers.hosts.host_config import host_named
     from engine.providers.models.catalog import info_of
