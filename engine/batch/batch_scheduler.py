@@ -28,6 +28,7 @@ from engine.batch.result_ledger import LEDGER_NAME, ResultLedger
 from engine.batch.task_file import TaskList
 from engine.batch.task_queue import QueuedAttempt, TaskQueue
 from engine.core.errors import ConfigError
+from engine.core.exception_groups import public
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
 from engine.nursery.budget import SpendingLimit
@@ -114,7 +115,9 @@ async def run_batch(
     written.
     """
     identity = await to_thread(batch_identity, options.results, options.name)
-    with await to_thread(ResultLedger.open, options.results / options.ledger_name) as ledger:
+    # Not abandoned, and short: a lock that nobody holds would keep the next runner out.
+    opened = await to_thread(ResultLedger.open, options.results / options.ledger_name, abandon_on_cancel=False)
+    with opened as ledger:
         tally = await to_thread(_read, ledger)
         if not options.allow_changed:
             check_changes(tasks.tasks, tally, options)
@@ -187,7 +190,16 @@ class _Batch:
         self.queue = TaskQueue(self._blocked)
 
     async def run(self) -> None:
-        """Run what is not done. Always a checkpoint."""
+        """Run what is not done. Always a checkpoint. Raises `StoreError`."""
+        failure: BaseException | None = None
+        try:
+            await self._run_all()
+        except BaseExceptionGroup as group:
+            failure = public(group)
+        if failure is not None:
+            raise failure
+
+    async def _run_all(self) -> None:
         waiting = list(self._plan())
         total = len(self._tasks.tasks)
         self._report(
@@ -255,7 +267,8 @@ class _Batch:
         if kind is None or kind in LASTING or item.tries >= item.attempt.task.attempts or self._stop.is_set():
             return None
         # Not all at the same instant: what failed together would be asked again together.
-        delay = min(_MAX_RETRY_DELAY, math.ldexp(self._options.retry_delay, item.tries - 1))
+        first = self._options.retry_delay
+        delay = min(max(first, _MAX_RETRY_DELAY), math.ldexp(first, item.tries - 1))
         return delay * random.uniform(0.8, 1.2)
 
     def _plan(self) -> Iterator[QueuedAttempt]:

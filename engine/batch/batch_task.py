@@ -77,8 +77,8 @@ class BatchTask(Value):
 
     @property
     def hash(self) -> str:
-        """What names its content: a row that has another hash is of another task. Metadata and position don't count."""
-        fields = attrs.asdict(self, filter=attrs.filters.exclude("line", "metadata"))
+        """What names its content: a row that has another hash is of another task. What can't change a result does not count."""
+        fields = attrs.asdict(self, filter=attrs.filters.exclude("line", "metadata", "attempts"))
         return short_hash(json.dumps(fields, sort_keys=True))
 
     @property
