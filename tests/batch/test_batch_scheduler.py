@@ -58,7 +58,7 @@ class EndingRunner:
         if stop.is_set():
             ending = "cancelled"
         kind = next((each for each in INFRA_CLASSES if each == ending), None)
-        status = next((each for each in STATUSES if each == ending), "infra")
+        status: BatchStatus = next((each for each in STATUSES if each == ending), "infra")
         return AttemptRow(
             id=name,
             attempt=attempt.number,
@@ -243,9 +243,8 @@ def test_changed_tasks_without_results_just_run(tmp_path: Path) -> None:
 def test_bad_lines_have_one_row(tmp_path: Path) -> None:
     bad = [BadLine(line=2, id="b", message="it is no JSON"), BadLine(line=3, id="a", message="that of line 1")]
     for _ in range(2):
-        outcome = play(tmp_path, listed(task("a"), bad=bad), EndingRunner())
+        assert play(tmp_path, listed(task("a"), bad=bad), EndingRunner()).bad == 2
     assert statuses(tmp_path) == [("b", "bad_task"), ("a", "finished")]
-    assert outcome.bad == 2
     # Corrected, it runs.
     play(tmp_path, listed(task("a"), task("b")), EndingRunner())
     assert statuses(tmp_path)[-1] == ("b", "finished")
