@@ -54,7 +54,10 @@ async def run_task(options: Options, tools: Sequence[Tool]) -> int:
         # Signals are caught from here on, and handled as soon as there is a turn to cancel.
         with continue_noted(), trio.open_signal_receiver(*termination_signals()) as signals:
             config = options.model.config
-            async with open_store(options.place) as store, command_telemetry(config, joins=True) as telemetry:
+            async with (
+                open_store(options.place, config=config.store) as store,
+                command_telemetry(config, joins=True) as telemetry,
+            ):
                 row = await stored_session(store, options.resume, options.cwd)
                 models = session_models(options.model, row)
                 if options.limits.cost is not None:

@@ -40,7 +40,7 @@ async def open_served_engine(
     A session has the settings of its own folder.
     """
     async with (
-        open_store(place) as store,
+        open_store(place, config=model.config.store) as store,
         command_telemetry(model.config) as telemetry,
         open_engine(
             model=model.models,

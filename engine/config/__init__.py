@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from engine.config.formatter_config import FileProgram as FileProgram
     from engine.config.instruction_config import Instructions as Instructions
     from engine.config.sandbox_config import Sandbox as Sandbox
+    from engine.config.store_config import StoreConfig as StoreConfig
     from engine.core.llm_types import ModelOptions as ModelOptions
     from engine.core.settings import AnswerLimits as AnswerLimits
     from engine.core.settings import Limits as Limits
@@ -29,6 +30,7 @@ else:
             "engine.config.formatter_config": "FileProgram",
             "engine.config.instruction_config": "Instructions",
             "engine.config.sandbox_config": "Sandbox",
+            "engine.config.store_config": "StoreConfig",
             "engine.core.llm_types": "ModelOptions",
             "engine.core.settings": "AnswerLimits Limits RetryPolicy Settings Timeouts",
         },

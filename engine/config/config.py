@@ -23,6 +23,7 @@ from engine.config.mcp_config import McpConfig
 from engine.config.plugin_config import PluginFolders, PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import Sandbox
+from engine.config.store_config import StoreConfig
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 from engine.core.llm_types import ModelOptions
@@ -242,6 +243,7 @@ class Config(Value):
         pass_env: variables of the environment that processes of tools get although they hold secrets.
         chat: the settings of the chat in the terminal.
         telemetry: where traces and metrics go.
+        store: how a database with sessions is shared with other engines.
         keys: the keys of actions in the chat that are not the default ones, as `engine.config.chat_keys` takes them.
         source: the file it was read from; empty: none.
         auth_file: the file with the keys that `engine auth add` has stored; empty: none is used.
@@ -269,6 +271,7 @@ class Config(Value):
     pass_env: tuple[str, ...] = ()
     chat: ChatConfig = ChatConfig()
     telemetry: TelemetryConfig = TelemetryConfig()
+    store: StoreConfig = StoreConfig()
     keys: Mapping[str, object] = attrs.field(factory=dict[str, object])
     source: str = ""
     auth_file: str = ""

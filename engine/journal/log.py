@@ -304,9 +304,9 @@ class Journal:
                 pass
 
     @property
-    def keeps_drafts(self) -> bool:
-        """Whether the store keeps the text of open parts."""
-        return self._drafts is not None
+    def draft_interval(self) -> float | None:
+        """In how many seconds to save the text of open parts again; None: the store keeps none."""
+        return None if self._drafts is None else self._drafts.interval()
 
     def save_drafts(self) -> None:
         """Save what open parts have received since the last call, if drafts are kept. Not a checkpoint."""

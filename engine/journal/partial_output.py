@@ -41,13 +41,30 @@ class DraftStore(Protocol):
         ...
 
 
+@runtime_checkable
+class PacedDrafts(Protocol):
+    """A draft store that says how often it wants drafts, since others use its database as well."""
+
+    def draft_interval(self) -> float:
+        """Return in how many seconds a stream should save its next draft. Not a checkpoint; must not raise."""
+        ...
+
+
 @attrs.define(eq=False, repr=False)
 class DraftSaver:
     """What the store has of the open parts of one journal."""
 
     _store: DraftStore
+    _paced: PacedDrafts | None = attrs.field(init=False)
     _saved: dict[PartId, int] = attrs.field(factory=dict[PartId, int], init=False)
     _has_failed: bool = attrs.field(default=False, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._paced = self._store if isinstance(self._store, PacedDrafts) else None
+
+    def interval(self) -> float:
+        """Return in how many seconds to save again. Not a checkpoint."""
+        return SAVE_INTERVAL if self._paced is None else self._paced.draft_interval()
 
     def save(self, texts: Iterable[OpenText], *, after: int, time: float) -> None:
         """Save by how much open parts have grown since the last call. Not a checkpoint.

@@ -134,7 +134,7 @@ async def run_step(run: TurnRun, step: Step) -> StepOutcome:
             nursery.start_soon(
                 read_stream, run, step.model, step.request, runner, run.ending.catch, name="model stream"
             )
-            if run.journal.log.keeps_drafts:
+            if run.journal.log.draft_interval is not None:
                 nursery.start_soon(save_drafts, run.journal.log, step.stream_over, name="drafts")
         # The calls run meanwhile, in the nursery. They are collected only now since the list of calls is complete now.
         await runner.watch_stream()

@@ -22,7 +22,6 @@ from engine.core.messages import FinishReason, Usage
 from engine.core.protocols import Model, ModelStream
 from engine.core.settings import Timeouts
 from engine.journal.log import Journal
-from engine.journal.partial_output import SAVE_INTERVAL
 from engine.nursery.batch_check import AnswerMeter, check_batch
 from engine.nursery.rate_limiter import Passage
 from engine.nursery.retry import Failure, failure_of, timed
@@ -281,10 +280,8 @@ async def save_drafts(journal: Journal, is_over: trio.Event) -> None:
     On a timer, not per chunk: a host that falls silent has sent something before. If cancelled, the cleanup closes
     the parts, and what they hold is saved with them.
     """
-    if not journal.keeps_drafts:
-        return
-    while not is_over.is_set():
-        with trio.move_on_after(SAVE_INTERVAL):
+    while not is_over.is_set() and (interval := journal.draft_interval) is not None:
+        with trio.move_on_after(interval):
             await is_over.wait()
         # Not a checkpoint: the store's writer does it in its own time.
         journal.save_drafts()

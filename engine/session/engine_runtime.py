@@ -88,7 +88,8 @@ class EngineRuntime:
         # Not in a thread: usually there are none, and finding that out takes one look into an empty folder.
         remove_leftovers()
         # The store before the nursery, so that a store that can't be opened leaves no nursery open.
-        services.store = StoreAdapter.of(await open_store_at(place) if isinstance(place, str) else place)
+        config = self.setup.config.store
+        services.store = StoreAdapter.of(await open_store_at(place, config=config) if isinstance(place, str) else place)
         await tasks.open()
         services.models.serve_with(tasks)
         services.sources = start_sources(self.setup.sources, tasks.start)

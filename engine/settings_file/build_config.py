@@ -16,6 +16,7 @@ from engine.config.mcp_config import McpConfig, McpOrigin, McpServer
 from engine.config.plugin_config import PluginOptions
 from engine.config.rule_layers import RuleLayers
 from engine.config.sandbox_config import SECRETS, BackendSetting, Sandbox
+from engine.config.store_config import StoreConfig
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.arguments import structure
 from engine.core.errors import ConfigError, InvalidArguments
@@ -82,6 +83,7 @@ def build_config(merged: MergedConfig) -> Config:
             pass_env=reader.table(("environment",), EnvironmentTable).pass_env,
             chat=reader.table(("chat",), ChatConfig),
             telemetry=reader.table(("telemetry",), TelemetryConfig),
+            store=reader.table(("store",), StoreConfig),
             keys=_keys(reader),
             source=_source(merged),
         ),

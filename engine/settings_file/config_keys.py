@@ -14,6 +14,7 @@ import attrs
 
 from engine.config.chat_config import ChatConfig
 from engine.config.config import CompactionConfig, Defaults
+from engine.config.store_config import StoreConfig
 from engine.config.telemetry_config import TelemetryConfig
 from engine.core.errors import ConfigError
 from engine.core.lazy import regex
@@ -73,6 +74,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "environment": Section(table=EnvironmentTable),
     "chat": Section(table=ChatConfig),
     "telemetry": Section(table=TelemetryConfig),
+    "store": Section(table=StoreConfig),
     "keys": Section(table=None),
 }
 

@@ -160,8 +160,11 @@ class WriterConnection(Protocol):
         """Wait a moment and return True if *error* is worth another attempt; the first one began at *since*."""
         ...
 
-    def announce(self, session_ids: Collection[SessionId]) -> None:
-        """Notify watchers in other processes of new events in those sessions. Never raises: they also poll."""
+    def announce(self, session_ids: Collection[SessionId]) -> float | None:
+        """Notify watchers in other processes of new events in those sessions. Never raises: they also poll.
+
+        Return in how many seconds it must be called again, since some have to wait; None: all were notified.
+        """
         ...
 
     def close(self) -> None:

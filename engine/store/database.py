@@ -167,7 +167,7 @@ class DatabaseStore(TableQueries):
 
         If cancelled, the reading thread is abandoned. Raises `JournalCorrupt`, `StoreError`.
         """
-        _check_id(session_id)
+        check_id(session_id)
         await self._wait_written(session_id)
         return await self._read(lambda tables: tables.load(session_id, self._sink.schema))
 
@@ -205,7 +205,7 @@ class DatabaseStore(TableQueries):
 
     async def delete(self, session_id: SessionId) -> Sequence[SessionId]:
         """See `Retention`. A checkpoint; if cancelled, all or none are deleted."""
-        _check_id(session_id)
+        check_id(session_id)
         order = DeleteSession(session_id)
         await self._run_commands([order])
         if order.error is not None:
@@ -229,7 +229,7 @@ class DatabaseStore(TableQueries):
 
     async def claim(self, session_id: SessionId) -> None:
         """See `Leasing`. A checkpoint."""
-        _check_id(session_id)
+        check_id(session_id)
         order = ClaimSession(session_id)
         was_held = session_id in self._claimed
         try:
@@ -259,7 +259,7 @@ class DatabaseStore(TableQueries):
                 del self._session_writes[session_id]
         self._saved_states.pop(session_id, None)
         try:
-            _check_id(session_id)
+            check_id(session_id)
             self._enqueue(ReleaseSession(session_id))
         except StoreError:
             # The writer has ended, and the lease will expire; or the id is invalid, and there never was a lease.
@@ -301,7 +301,7 @@ class DatabaseStore(TableQueries):
 
     async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
         """See `Watching`. Always a checkpoint."""
-        _check_id(session_id)
+        check_id(session_id)
         seconds = self.watch_seconds
         while True:
             # Before the read: a change that comes between the two would be missed.
@@ -316,7 +316,7 @@ class DatabaseStore(TableQueries):
 
     async def open_session(self, session_id: SessionId) -> StoredSession | None:
         """See `StateCaching`. A checkpoint; if cancelled, the thread that reads is abandoned."""
-        _check_id(session_id)
+        check_id(session_id)
         await self._wait_written(session_id)
         opened = await self._read(lambda tables: tables.open_session(session_id, self._sink.schema))
         if opened is None:
@@ -342,17 +342,17 @@ class DatabaseStore(TableQueries):
 
     def save_draft(self, delta: Delta) -> None:
         """See `DraftStore`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
-        _check_id(delta.session_id)
+        check_id(delta.session_id)
         self._enqueue(SaveDraft(delta))
 
     def delete_drafts(self, session_id: SessionId, part_id: PartId) -> None:
         """See `DraftStore`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
-        _check_id(session_id)
+        check_id(session_id)
         self._enqueue(DeleteDrafts(session_id, part_id))
 
     async def drafts(self, session_id: SessionId) -> Sequence[Delta]:
         """See `DraftStore`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
-        _check_id(session_id)
+        check_id(session_id)
         return await self._query(lambda tables: tables.drafts(session_id, self._sink.schema))
 
     # -- waiting for the writer -------------------------------------------------------------
@@ -427,7 +427,7 @@ class DatabaseStore(TableQueries):
         return isinstance(error, StoreError) and error.is_full
 
 
-def _check_id(session_id: SessionId) -> None:
+def check_id(session_id: SessionId) -> None:
     """Raise `StoreError` for an id that no database accepts, before the writer gets it."""
     if (why := invalid_id_reason(session_id)) is not None:
         raise StoreError(f"there is no session {session_id!r}: {why}")

@@ -58,13 +58,22 @@ class EventSink:
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _number: int = attrs.field(default=0, init=False)
     _unconfirmed: _Attempt | None = attrs.field(default=None, init=False)
+    # When watchers are to be notified of what was written a moment ago; None: they know of everything.
+    _announce_at: float | None = attrs.field(default=None, init=False)
 
     def write(self, batch: Sequence[Durable | WriteCommand]) -> None:
         """Write *batch*, after the backlog. Raises `StoreError` for errors that end the writer."""
+        if not batch:
+            self._announce(())
+            return
         # Encoded here, once and outside the transaction, which may be retried: a lock should be held as briefly as
         # possible.
         self._backlog += [item if isinstance(item, WriteCommand) else self._encode(item) for item in batch]
         self._run_with_retry(self._commit)
+
+    def idle_seconds(self) -> float | None:
+        """See `Sink`."""
+        return None if self._announce_at is None else max(0.0, self._announce_at - time.monotonic())
 
     def close(self) -> None:
         """Try the backlog once more, release all leases, and close the connection."""
@@ -152,9 +161,11 @@ class EventSink:
         _merge(self._last, attempt.transaction.last)
         _merge(self.durable, attempt.transaction.written)
         _merge(self.refused, attempt.transaction.refused)
-        self.connection.announce(
-            [session_id for session_id, seq in attempt.transaction.written.items() if seq is not None]
-        )
+        self._announce([session_id for session_id, seq in attempt.transaction.written.items() if seq is not None])
+
+    def _announce(self, session_ids: Sequence[SessionId]) -> None:
+        wait = self.connection.announce(session_ids)
+        self._announce_at = None if wait is None else time.monotonic() + wait
 
     def _transaction(self) -> AbstractContextManager[TableWriter]:
         self._number += 1

@@ -23,19 +23,28 @@ from engine.core.threads import to_thread
 T = TypeVar("T")
 C = TypeVar("C")
 
-# Concurrent reads. More would not make a disk faster, and each holds a connection and a thread.
+# Concurrent reads, by default. More would not make a disk faster, and each holds a connection and a thread.
 READERS = 8
 
 
 @attrs.define(kw_only=True, eq=False, repr=False)
 class ReaderPool(ABC, Generic[C]):
-    """A pool of identical connections to one database."""
+    """A pool of identical connections to one database.
 
+    Attributes:
+        max_readers: the most concurrent reads.
+    """
+
+    max_readers: int = READERS
     _idle: list[C] = attrs.field(factory=list[C], init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _is_closed: bool = attrs.field(default=False, init=False)
     _pid: int = attrs.field(factory=os.getpid, init=False)
-    _limiter: trio.CapacityLimiter = attrs.field(factory=lambda: trio.CapacityLimiter(READERS), init=False)
+    _limiter: trio.CapacityLimiter = attrs.field(init=False)
+
+    @_limiter.default
+    def _make_limiter(self) -> trio.CapacityLimiter:
+        return trio.CapacityLimiter(self.max_readers)
 
     # -- what each database defines: in any thread -----------------------------------------------
 

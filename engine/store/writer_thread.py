@@ -36,10 +36,14 @@ A = TypeVar("A")
 
 
 class Sink(Protocol[T_contra]):
-    """Receives the items. Both methods run in the writer's thread, one call at a time."""
+    """Receives the items. Its methods run in the writer's thread, one call at a time."""
 
     def write(self, batch: Sequence[T_contra]) -> None:
         """Write *batch*; when this returns, it is durable. An exception ends the writer, so retries belong in here."""
+        ...
+
+    def idle_seconds(self) -> float | None:
+        """Return after how long without an item `write` is called with an empty batch; None: never."""
         ...
 
     def close(self) -> None:
@@ -223,8 +227,9 @@ class Writer(Generic[T]):
                 # One write for all that is queued: events that arrive during a sync are covered together by the next
                 # one.
                 batch, is_last = self._take()
-                if batch:
+                if batch or not is_last:
                     self._sink.write(batch)
+                if batch:
                     written += len(batch)
                     _call_in_trio(token, self._on_durable, written)
                 if is_last:
@@ -233,9 +238,15 @@ class Writer(Generic[T]):
             return error  # noqa: ASYNC104
 
     def _take(self) -> tuple[list[T], bool]:
-        """Wait for the first item and those that soon follow, then return all, and whether the writer is closing."""
+        """Wait for the first item and those that soon follow, then return all, and whether the writer is closing.
+
+        Return none if the sink does not want to wait for an item any longer.
+        """
         batch: list[T] = []
-        item = self._queue.get()
+        try:
+            item = self._queue.get(timeout=self._sink.idle_seconds())
+        except queue.Empty:
+            return batch, False
         self._hurry.wait(_GATHER)
         # Before the queue is emptied: a task that sets it later waits for an item of the next batch, or of this one.
         self._hurry.clear()

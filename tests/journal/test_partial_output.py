@@ -19,7 +19,7 @@ from engine.core.events import (
 from engine.core.ids import MessageId, PartId, SessionId, TurnId
 from engine.core.messages import TextPart
 from engine.journal.log import Journal, TurnJournal
-from engine.journal.partial_output import DraftSaver, with_drafts
+from engine.journal.partial_output import SAVE_INTERVAL, DraftSaver, with_drafts
 from engine.journal.state import OpenPart
 from engine.store.memory import MemoryStore
 from tests.support.scribe import new_journal
@@ -67,7 +67,7 @@ def after_kill(journal: Journal, store: DraftingStore) -> dict[PartId, str]:
 
 
 def save(journal: Journal) -> None:
-    assert journal.keeps_drafts
+    assert journal.draft_interval == SAVE_INTERVAL
     journal.save_drafts()
 
 

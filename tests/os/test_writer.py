@@ -29,6 +29,7 @@ class Disk:
     spins: threading.Event = attrs.field(factory=threading.Event)
     is_closed: threading.Event = attrs.field(factory=threading.Event)
     latency: float = 0.0
+    idle: float | None = None
     error: BaseException | None = None
     error_at_close: BaseException | None = None
     threads: set[threading.Thread] = attrs.field(factory=set[threading.Thread])
@@ -47,6 +48,9 @@ class Disk:
         if self.error is not None:
             raise self.error
         self.batches.append(list(batch))
+
+    def idle_seconds(self) -> float | None:
+        return self.idle
 
     def close(self) -> None:
         self.threads.add(threading.current_thread())

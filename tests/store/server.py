@@ -23,6 +23,7 @@ import psycopg
 import pytest
 from psycopg.rows import TupleRow
 
+from engine.config.store_config import StoreConfig
 from engine.store.postgres.open import open_postgres_store
 from engine.store.postgres.store import PostgresStore
 
@@ -187,13 +188,21 @@ class Database:
     server: Server
     namespace: str
 
-    async def open(self, *, timeout: float = 5.0, lease_seconds: float = 60.0, tenant: str = "") -> PostgresStore:
+    async def open(
+        self,
+        *,
+        timeout: float = 5.0,
+        lease_seconds: float = 60.0,
+        tenant: str = "",
+        config: StoreConfig | None = None,
+    ) -> PostgresStore:
         return await open_postgres_store(
             self.server.dsn(),
             namespace=self.namespace,
             timeout=timeout,
             lease_seconds=lease_seconds,
             tenant=tenant,
+            config=config,
         )
 
     def do(self, statement: str, *values: object) -> list[tuple[object, ...]]:

@@ -178,12 +178,13 @@ async def _run(options: ChatOptions, tools: Sequence[Tool]) -> int:
     try:
         numbers = (*termination_signals(), signal.SIGWINCH, signal.SIGCONT)
         with trio.open_signal_receiver(*numbers) as signals:
-            async with open_store(options.place) as store, command_telemetry(choice.model.config) as telemetry:
+            config = choice.model.config
+            async with open_store(options.place, config=config.store) as store, command_telemetry(config) as telemetry:
                 row = await stored_session(store, choice.resume, choice.cwd)
                 models = session_models(choice.model, row)
                 async with open_engine(
                     model=models,
-                    config=choice.model.config,
+                    config=config,
                     tools=tools,
                     settings=_settings(options),
                     permissions=PermissionOptions(approver=options.folders.policy),

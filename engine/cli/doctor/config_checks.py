@@ -17,6 +17,7 @@ from urllib.parse import quote
 from engine.cli.auth.list_keys import credentials, place_of
 from engine.cli.doctor.check_result import CheckResult, CheckResults
 from engine.config.config import Config
+from engine.config.store_config import StoreConfig
 from engine.core.errors import ConfigError, EngineError
 from engine.session.open_store import DATABASES
 from engine.settings_file.config_sources import ConfigSources, LoadedConfig, load_sources
@@ -111,14 +112,15 @@ def _why_read_only(place: Path, elsewhere: str) -> tuple[str, str]:
     return f"{place} belongs to the user with the id {owner}", f"sudo chown {os.geteuid()} {quoted}"
 
 
-def check_store(place: str) -> CheckResults:
-    """Check the file with the sessions: that it can be read, its size, and the space that is left. It blocks."""
-    if place == MEMORY or place.startswith(DATABASES):
-        return [
-            CheckResult(
-                "store", "ok", f"{'nothing is saved' if place == MEMORY else 'a database, which was not checked'}"
-            )
-        ]
+def check_store(place: str, config: StoreConfig | None = None) -> CheckResults:
+    """Check where the sessions are: that it can be read, a file's size and space, a database's connections. It blocks."""
+    if place == MEMORY:
+        return [CheckResult("store", "ok", "nothing is saved")]
+    if place.startswith(DATABASES):
+        # Imported here: most stores are files.
+        from engine.cli.doctor.database_check import check_database
+
+        return [check_database(place, config or StoreConfig())]
     path = Path(place)
     folder = next(filter(_is_there, path.parents))
     free = shutil.disk_usage(folder).free

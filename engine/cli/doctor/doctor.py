@@ -102,7 +102,7 @@ def _checks(hosts: Mapping[str, Host], config: Config, place: str) -> dict[str, 
     return {
         "keys": in_thread(partial(check_credentials, os.environ, config)),
         **{f"provider {name}": partial(check_provider, host, os.environ, config) for name, host in hosts.items()},
-        "store": in_thread(partial(check_store, place)),
+        "store": in_thread(partial(check_store, place, config.store)),
         "state": in_thread(partial(check_state, UserFiles.default().folder)),
         "git": check_git,
         "rg": check_ripgrep,

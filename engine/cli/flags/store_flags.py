@@ -19,6 +19,7 @@ from engine.store.sqlite.file_location import default_path
 from engine.store.store_protocols import FullStore, SessionQuery, SessionRow
 
 if TYPE_CHECKING:
+    from engine.config.store_config import StoreConfig
     from engine.store.store_protocols import Catalogue
 
 VARIABLE: Final = "ENGINE_STORE"
@@ -44,15 +45,18 @@ def is_usual_place(place: str) -> bool:
 
 
 @asynccontextmanager
-async def open_store(place: str, *, only_reads: bool = False) -> AsyncGenerator[FullStore]:
+async def open_store(
+    place: str, *, only_reads: bool = False, config: StoreConfig | None = None
+) -> AsyncGenerator[FullStore]:
     """Open the store at *place*; close it at the end of the block. A checkpoint. Raises `StoreError`.
 
-    With *only_reads* nothing will be written, and a file that can't be written is read all the same.
+    With *only_reads* nothing will be written, and a file that can't be written is read all the same. *config* is for a
+    database.
 
     After a block that ended well, shell completion learns the names of the newest sessions; a cancel leaves the old ones.
     """
     # The protocols of `open_store_at` are those of the engine; both databases implement the rest as well.
-    store = cast("FullStore", await open_store_at(place, only_reads=only_reads))
+    store = cast("FullStore", await open_store_at(place, only_reads=only_reads, config=config))
     try:
         yield store
         if is_usual_place(place):

@@ -7,12 +7,13 @@ listener's connection breaks or comes back, since notifications sent in between 
 from __future__ import annotations
 
 import contextlib
+import json
 import select
 import socket
 import threading
 import weakref
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import attrs
 import psycopg
@@ -94,9 +95,9 @@ class NotificationListener:
     def _listen(self, connection: Connection, token: trio.lowlevel.TrioToken, wake: socket.socket) -> None:
         """Listen until the listener is stopped. Raises when the connection breaks."""
         # Earlier notifications were missed, so wake all watchers first.
-        news: list[str] = [""]
+        news = ["[]"]
         while self._is_needed():
-            if news and not self._notify(token, () if "" in news else news):
+            if news and not self._notify(token, written_sessions(news)):
                 return
             # A notification that came with a query's result is already queued.
             news = [notification.payload for notification in connection.notifies(timeout=0)]
@@ -118,6 +119,21 @@ class NotificationListener:
         target = self._target()
         if target is not None and not self._is_stopped:
             target.wake_watchers(session_ids)
+
+
+def written_sessions(news: Sequence[str]) -> Sequence[str]:
+    """Return the sessions that notifications name; none: any of them may have been written."""
+    sessions: list[str] = []
+    for payload in news:
+        try:
+            names: object = json.loads(payload)
+        except ValueError:
+            names = None
+        # Another program may use the channel for something else.
+        if not isinstance(names, list) or not names:
+            return ()
+        sessions += map(str, cast("list[object]", names))
+    return sessions
 
 
 def _wait(wake: socket.socket, seconds: float, connection: Connection | None = None) -> bool:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 import trio
 
+from engine.config.store_config import StoreConfig
 from engine.core.errors import ConfigError
 from engine.journal.codec import PRESENT, Schema
 from engine.store.leases import LEASE_SECONDS
 
 if TYPE_CHECKING:
+    from engine.store.postgres.address import Address
     from engine.store.postgres.store import PostgresStore
 
 # For a broken connection, and for another engine's lock. A flush that takes longer fails.
@@ -33,6 +35,7 @@ async def open_postgres_store(
     lease_seconds: float = LEASE_SECONDS,
     idle_seconds: float = IDLE_SECONDS,
     schema: Schema = PRESENT,
+    config: StoreConfig | None = None,
 ) -> PostgresStore:
     """Open the store in a database, creating its tables if needed.
 
@@ -49,6 +52,7 @@ async def open_postgres_store(
         idle_seconds: after how long without an event a session in which nothing runs is free for other engines. The next
             prompt takes it again.
         schema: the versions of events, and the upcasters for older ones.
+        config: how it shares the database with other engines: connections and drafts.
 
     Raises:
         ConfigError: psycopg is not installed, or the address can't be read.
@@ -56,13 +60,26 @@ async def open_postgres_store(
         StoreError: the database can't be reached, read or written.
     """
     await trio.lowlevel.checkpoint()
+    address = parse_address(dsn, namespace=namespace, timeout=timeout, tenant=tenant)
+    # Imported here: it is an extra.
+    from engine.store.postgres.store import open_address
+
+    return await open_address(
+        address,
+        lease_seconds=lease_seconds,
+        idle_seconds=idle_seconds,
+        schema=schema,
+        config=config or StoreConfig(),
+    )
+
+
+def parse_address(dsn: str, *, namespace: str, timeout: float, tenant: str = "") -> Address:
+    """Parse the address of a database. Raises `ConfigError`: it can't be read, or psycopg is not installed."""
     try:
         # Imported here: it is an extra.
         from engine.store.postgres.address import Address
-        from engine.store.postgres.store import open_address
     except ImportError as error:
         if (error.name or "").partition(".")[0] == "engine":
             raise
         raise ConfigError(f"{_MISSING} ({error})") from error
-    address = Address.of(dsn, namespace=namespace, timeout=timeout, tenant=tenant)
-    return await open_address(address, lease_seconds=lease_seconds, idle_seconds=idle_seconds, schema=schema)
+    return Address.of(dsn, namespace=namespace, timeout=timeout, tenant=tenant)

@@ -11,7 +11,9 @@ Opened by `engine.store.postgres.open.open_postgres_store`.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
@@ -19,11 +21,15 @@ from typing import ClassVar, Final, TypeVar
 import attrs
 import trio
 
+from engine.config.store_config import StoreConfig
+from engine.core.errors import StoreError
+from engine.core.events import Delta, Durable
 from engine.core.ids import SessionId
 from engine.core.threads import in_background, to_thread
 from engine.journal.codec import Schema
 from engine.store.backend import TableReader
-from engine.store.database import DatabaseStore
+from engine.store.database import DatabaseStore, check_id
+from engine.store.draft_pace import DraftPace
 from engine.store.event_sink import EventSink
 from engine.store.leases import Owner
 from engine.store.postgres.address import Address
@@ -31,9 +37,11 @@ from engine.store.postgres.connections import Connection, PostgresReaders, conne
 from engine.store.postgres.error_mapping import map_errors
 from engine.store.postgres.integrity import find_gaps_if_due
 from engine.store.postgres.listener import NotificationListener
+from engine.store.postgres.pooler_check import check_pooler
 from engine.store.postgres.schema import migrate
 from engine.store.postgres.sweeper_election import SweeperElection
 from engine.store.postgres.table_reader import PostgresTableReader
+from engine.store.postgres.watch_registry import WatchRegistry
 from engine.store.postgres.writer_connection import PostgresWriterConnection, register_writer
 from engine.store.store_protocols import AbandonedSession
 
@@ -43,9 +51,11 @@ T = TypeVar("T")
 WATCH_SECONDS: Final = 2.0
 
 
-async def open_address(address: Address, *, lease_seconds: float, idle_seconds: float, schema: Schema) -> PostgresStore:
+async def open_address(
+    address: Address, *, lease_seconds: float, idle_seconds: float, schema: Schema, config: StoreConfig
+) -> PostgresStore:
     """See `engine.store.postgres.open.open_postgres_store`. Always a checkpoint."""
-    opening = _DatabaseOpening(address, Owner(seconds=lease_seconds))
+    opening = _DatabaseOpening(address, Owner(seconds=lease_seconds), config.connections)
     try:
         opened = await to_thread(opening.run)
     except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
@@ -61,8 +71,9 @@ async def open_address(address: Address, *, lease_seconds: float, idle_seconds: 
     return PostgresStore(
         address=address,
         damaged=opened.damaged,
+        config=config,
         sink=sink,
-        readers=PostgresReaders(address=address),
+        readers=PostgresReaders(address=address, max_readers=config.readers),
         idle_seconds=idle_seconds,
     )
 
@@ -73,6 +84,7 @@ class PostgresStore(DatabaseStore):
 
     Attributes:
         address: of the database.
+        config: how it shares the database with other engines.
         damaged: sessions that were found to have gaps when it was opened; they can't be loaded, the others can.
         epoch: of this opening, so a cursor from before must resync.
     """
@@ -80,6 +92,7 @@ class PostgresStore(DatabaseStore):
     watch_seconds: ClassVar[float] = WATCH_SECONDS
     address: Address
     damaged: Sequence[SessionId]
+    config: StoreConfig
     _readers: PostgresReaders = attrs.field(alias="readers")
     _listener: NotificationListener = attrs.field(init=False)
     _election: SweeperElection = attrs.field(init=False)
@@ -87,11 +100,14 @@ class PostgresStore(DatabaseStore):
     _watched: weakref.WeakValueDictionary[str, trio.Event] = attrs.field(
         factory=weakref.WeakValueDictionary[str, trio.Event], init=False
     )
+    _watches: WatchRegistry = attrs.field(factory=WatchRegistry, init=False)
+    _draft_pace: DraftPace = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._listener = NotificationListener(weakref.ref(self), self.address)
         self._election = SweeperElection(self.address)
+        self._draft_pace = DraftPace(self.config.drafts_per_second)
 
     async def abandoned_sessions(self) -> Sequence[AbandonedSession] | None:
         """See `Sweeping`. Always a checkpoint; if cancelled, the thread that reads is abandoned."""
@@ -110,6 +126,34 @@ class PostgresStore(DatabaseStore):
             lambda tables: tables.load(session_id, self._sink.schema, after=seq)
         )
 
+    # -- watching -------------------------------------------------------------------------
+
+    async def wait_for_events(self, session_id: SessionId, after: int) -> Sequence[Durable]:
+        """See `Watching`. Always a checkpoint."""
+        check_id(session_id)
+        while True:
+            # Before the read: a change that comes between the two would be missed.
+            news = self._next_change(session_id)
+            events = await self._read(lambda tables: tables.load(session_id, self._sink.schema, after=after))
+            if events:
+                return events
+            # What was written before the session was registered is not announced, so look once more.
+            if not await self._register_watch(session_id):
+                with trio.move_on_after(self.watch_seconds):
+                    await news.wait()
+
+    async def _register_watch(self, session_id: SessionId) -> bool:
+        """Register that it is watched; return whether this is new. A checkpoint if so; if cancelled, it is registered."""
+        is_new = not self._watches.is_registered(session_id)
+        command = self._watches.renew(session_id)
+        # The writer may have ended, or fail: then the watcher only polls.
+        with contextlib.suppress(StoreError):
+            if command is not None:
+                ticket = self._enqueue(command)
+                if is_new:
+                    await self._wait_for(ticket)
+        return is_new
+
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
         """Wake the watchers of those sessions; without ids, all watchers. See `NotificationListener`. Not a checkpoint."""
         for session_id in session_ids or tuple(self._watched):
@@ -118,11 +162,24 @@ class PostgresStore(DatabaseStore):
                 news.set()
 
     def _next_change(self, session_id: SessionId) -> trio.Event:
-        self._listener.start()
+        if self.config.has_listener:
+            self._listener.start()
         return self._watched.setdefault(session_id, trio.Event())
 
     async def _read(self, work: Callable[[TableReader], T]) -> T:
         return await self._readers.read(lambda connection: work(PostgresTableReader(connection, self.address.tenant)))
+
+    # -- drafts ---------------------------------------------------------------------------
+
+    def draft_interval(self) -> float:
+        """See `PacedDrafts`. Not a checkpoint."""
+        self._draft_pace.note_commits(self._sink.commits, self._sink.commit_seconds)
+        return self._draft_pace.interval(time.monotonic())
+
+    def save_draft(self, delta: Delta) -> None:
+        """See `DraftStore`. Never blocks, not a checkpoint. Raises `StoreError` if nothing more is written."""
+        self._draft_pace.note_draft(time.monotonic())
+        super().save_draft(delta)
 
     def _close_readers(self) -> None:
         self._listener.stop()
@@ -145,6 +202,7 @@ class _DatabaseOpening:
 
     _address: Address
     owner: Owner
+    _connections: int
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
     _opened: Connection | None = attrs.field(default=None, init=False)
     _is_abandoned: bool = attrs.field(default=False, init=False)
@@ -154,6 +212,7 @@ class _DatabaseOpening:
         with map_errors(self._address):
             connection = connect(self._address)
             try:
+                check_pooler(connection, self._address, self._connections)
                 migrate(connection, self._address)
                 # This also tests whether the database is writable: a read-only one fails here instead of at the first
                 # event.

@@ -268,8 +268,24 @@ class PostgresTableWriter:
     def release_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute("DELETE FROM leases WHERE tenant = %s AND owner = %s", (self._tenant, owner.id))
+        self._connection.execute("DELETE FROM watchers WHERE tenant = %s AND owner = %s", (self._tenant, owner.id))
         # It writes nothing more, so the number of its last transaction is no longer needed.
         self._connection.execute("DELETE FROM writers WHERE tenant = %s AND owner = %s", (self._tenant, owner.id))
+
+    # -- watchers -------------------------------------------------------------------------
+
+    def watch(self, owner: Owner, session_ids: Sequence[SessionId], seconds: float) -> None:
+        """Register that *owner* watches those sessions, for so long; forget what it watched before."""
+        self._connection.execute(
+            "DELETE FROM watchers WHERE tenant = %s AND owner = %s AND expires < clock_timestamp()",
+            (self._tenant, owner.id),
+        )
+        self._connection.execute(
+            "INSERT INTO watchers (tenant, session_id, owner, expires)"
+            " SELECT %s, unnest(%s::text[]), %s, clock_timestamp() + make_interval(secs => %s)"
+            " ON CONFLICT (tenant, session_id, owner) DO UPDATE SET expires = excluded.expires",
+            (self._tenant, [postgres_text(each) for each in session_ids], owner.id, seconds),
+        )
 
     # -- retention ------------------------------------------------------------------------
 

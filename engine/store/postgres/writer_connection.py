@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import time
 from collections.abc import Collection, Generator
 from typing import Final
 
@@ -23,10 +24,10 @@ from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect, wait_before_retry
 from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_errors
 from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
-from engine.store.postgres.table_writer import PostgresTableWriter
+from engine.store.postgres.table_writer import PostgresTableWriter, postgres_text
 
-# PostgreSQL limits a notification to 8,000 bytes; a longer id wakes all watchers instead.
-_LONGEST_NEWS: Final = 4_000
+# Seconds between two notifications of one engine: commits that notify wait for each other, over all databases of a server.
+_ANNOUNCE_EVERY: Final = 0.1
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -42,6 +43,9 @@ class PostgresWriterConnection:
     owner_id: str
     _connection: Connection | None = attrs.field(alias="connection")
     _has_row_security: bool = attrs.field(alias="has_row_security")
+    # The sessions that were written since the last notification, and when that was.
+    _news: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
+    _announced_at: float = attrs.field(default=0.0, init=False)
 
     @property
     def name(self) -> str:
@@ -92,14 +96,27 @@ class PostgresWriterConnection:
         """See `WriterConnection`."""
         return isinstance(error, DatabaseConnectionBroken) and wait_before_retry(since, self.address)
 
-    def announce(self, session_ids: Collection[SessionId]) -> None:
-        """See `WriterConnection`."""
-        if not session_ids or self._connection is None:
+    def announce(self, session_ids: Collection[SessionId]) -> float | None:
+        """See `WriterConnection`: one notification for all that was written in a tenth of a second, if it is watched."""
+        self._news.update(session_ids)
+        wait = self._announced_at + _ANNOUNCE_EVERY - time.monotonic()
+        if self._news and wait > 0:
+            return wait
+        self._announce_now()
+        return None
+
+    def _announce_now(self) -> None:
+        if not self._news or self._connection is None or self._connection.closed:
             return
-        news = [session_id if len(session_id) < _LONGEST_NEWS else "" for session_id in session_ids]
+        self._announced_at = time.monotonic()
+        news, self._news = json.dumps([postgres_text(each) for each in self._news]), set()
         try:
             self._connection.execute(
-                _ANNOUNCE.format(channel=sql.Literal(self.address.channel), news=sql.Literal(json.dumps(news)))
+                _ANNOUNCE.format(
+                    channel=sql.Literal(self.address.channel),
+                    tenant=sql.Literal(self.address.tenant),
+                    news=sql.Literal(news),
+                )
             )
         except psycopg.Error:
             # The events are committed, and watchers poll: a lost notification only delays them.
@@ -107,6 +124,7 @@ class PostgresWriterConnection:
 
     def close(self) -> None:
         """See `WriterConnection`."""
+        self._announce_now()
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
@@ -171,10 +189,14 @@ WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE tenant = {t
 SELECT value FROM engine_store, mark WHERE name = 'version'
 """)
 # Not in the events' transaction: commits that notify are serialised in the whole database, and would wait for each
-# other's disk syncs. This one syncs nothing.
+# other's disk syncs. This one syncs nothing, and if nobody watches it is no commit at all. PostgreSQL limits a
+# notification to 8,000 bytes; instead of a longer one, an empty list wakes all watchers.
 _ANNOUNCE: Final = sql.SQL("""
 BEGIN;
 SET LOCAL synchronous_commit = off;
-SELECT pg_notify({channel}, session) FROM json_array_elements_text({news}) AS news (session);
+SELECT pg_notify({channel}, CASE WHEN octet_length(sessions) < 8000 THEN sessions ELSE '[]' END) FROM (
+    SELECT json_agg(session)::text AS sessions FROM json_array_elements_text({news}) AS news (session)
+    WHERE EXISTS (SELECT 1 FROM watchers WHERE tenant = {tenant} AND session_id = session AND expires > clock_timestamp())
+) AS watched WHERE sessions IS NOT NULL;
 COMMIT
 """)

@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 import pytest
 import trio
 
+from engine.config.store_config import StoreConfig
 from engine.core.errors import SessionElsewhere, StoreError
 from engine.core.ids import SessionId
 from engine.store.postgres.connections import Connection
@@ -100,7 +101,7 @@ async def test_too_long_notification_wakes_all(database: Database) -> None:
 
 
 async def test_abandoned_read_is_stopped_and_its_connection_dropped(database: Database) -> None:
-    store = await database.open()
+    store = await database.open(config=StoreConfig(max_readers=8))
     for event in notes(A, 500):
         store.put(event)
     await store.flushed(A, 500)
