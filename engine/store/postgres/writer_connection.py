@@ -24,7 +24,8 @@ from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect, wait_before_retry
 from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_errors
 from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
-from engine.store.postgres.table_writer import PostgresTableWriter, postgres_text
+from engine.store.postgres.table_writer import PostgresTableWriter
+from engine.store.postgres.text_table import postgres_text
 
 # Seconds between two notifications of one engine: commits that notify wait for each other, over all databases of a server.
 _ANNOUNCE_EVERY: Final = 0.1
