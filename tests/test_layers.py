@@ -109,10 +109,10 @@ LAYERS = (
     "cli.mcp",
     "cli.plugins",
     "cli.doctor",
-    "cli.batch",
     "cli.chat.display",
     "cli.chat.machine",
     "cli.chat",
+    "cli.batch",
     "",
 )
 MOST_MODULES = 30
@@ -137,6 +137,8 @@ PURE = (
     "agents.agent_result",
     "agents.compat",
     "agents.markdown_file",
+    "batch.batch_progress",
+    "cli.batch.progress_lines",
     "cli.questions",
     "compaction.prune",
     "compaction.rebuild_history",

@@ -42,8 +42,9 @@ def read_tasks(
         name = short_hash(line.decode(errors="replace"))
         try:
             fields = _fields(line)
-            if isinstance(fields.get("id"), str):
-                name = cast("str", fields["id"])
+            # As rows of SWE-bench call it: a task that could be none before keeps its name when it is one.
+            if isinstance(own_id := fields.get("id", fields.get("instance_id")), str):
+                name = own_id
             task = parse_task(convert(fields), source, line=number, id_text=line.decode(errors="replace"))
             name = task.id
             if task.id in tasks:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Final, cast
 
 import attrs
 
@@ -16,7 +15,8 @@ from engine.batch.batch_status import Keep
 from engine.batch.batch_task import BadLine, BatchTask, short_hash
 from engine.batch.disk_space import DiskGate
 from engine.batch.task_fields import BadTask, TaskSource, parse_task
-from engine.batch.task_file import TaskList, read_tasks
+from engine.batch.task_file import TaskList
+from engine.cli.batch.task_formats import STDIN, read_formatted_tasks
 from engine.cli.command_table.find_command import parse_arguments
 from engine.cli.flags.model_flags import ModelChoice
 from engine.cli.flags.permission_flags import PermissionChoice, permission_choice
@@ -26,7 +26,6 @@ from engine.core.settings import Settings
 from engine.nursery.budget import SpendingLimit
 from engine.permission.rules.profiles import DEFAULT
 
-_STDIN: Final = "-"
 _UNNAMED: Final = "batch"
 _MAX_NAME_CHARS: Final = 100
 
@@ -53,8 +52,8 @@ class BatchCommand:
         args = parse_arguments("batch", arguments)
         if (args.tasks is None) == (not args.task):
             raise ConfigError("name a file of tasks, or give tasks with --task\nNext: engine batch --help")
-        source = args.tasks if args.tasks not in (None, _STDIN) else _UNNAMED
-        name = args.name or Path(source).name.removesuffix(".jsonl")
+        source = args.tasks if args.tasks not in (None, STDIN) else _UNNAMED
+        name = args.name or Path(source).absolute().name.removesuffix(".jsonl")
         if not name.isprintable() or not 0 < len(name) <= _MAX_NAME_CHARS:
             raise ConfigError(
                 f"the name of a batch has 1 to {_MAX_NAME_CHARS} printable characters\nNext: use --name NAME"
@@ -68,22 +67,12 @@ class BatchCommand:
         """Read the tasks. It blocks. Raises `ConfigError` if there are none, `StoreError` if they can't be read."""
         path = self.args.tasks
         profile = self.permissions.profile or config.profile or DEFAULT
-        is_file = path not in (None, _STDIN)
+        is_file = path not in (None, STDIN)
         folder = Path(path).absolute().parent if is_file else Path.cwd()
         source = TaskSource(folder=folder, trusts=self.args.trust_tasks, profile=profile)
         if path is None:
             return _tasks_of_flags(self.args.task, source)
-        try:
-            if path == _STDIN:
-                tasks = read_tasks(cast("BinaryIO", sys.stdin.buffer), source)
-            else:
-                with Path(path).open("rb") as file:
-                    tasks = read_tasks(file, source)
-        except OSError as error:
-            raise ConfigError(f"{path}: {error.strerror or error}\nNext: name a file of tasks") from error
-        if not tasks.tasks and not tasks.bad:
-            raise ConfigError(f"{path} holds no tasks\nNext: engine help batch")
-        return tasks
+        return read_formatted_tasks(path, source, task_format=self.args.format, repositories=self.args.repos)
 
     def options(self, config_hash: str, work: Path, spending: SpendingLimit | None = None) -> BatchOptions:
         """Return how the batch is run; *work* is where its folders are, *spending* the limit of all tasks."""

@@ -1,52 +1,35 @@
-"""What `engine batch` prints: a line for each attempt that ends, and how the batch ended."""
+"""What `engine batch` prints at its end: how the batch ended, for people and for programs."""
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-import attrs
-
-from engine.batch.batch_events import BatchEvent, BatchStarted, TaskEnded
 from engine.batch.batch_scheduler import BatchOutcome
+from engine.batch.batch_summary import batch_summary
 from engine.cli.terminal.exit_codes import DONE, FAILED, USAGE_ERROR, WITHHELD
-from engine.cli.terminal.standard_streams import print_note
-from engine.cli.terminal.terminal_text import duration, one_line
+from engine.cli.terminal.terminal_text import one_line
 from engine.tools.tool_text import counted
 
 _MAX_LISTED: Final = 10
 _MESSAGE_CHARS: Final = 160
 
 
-@attrs.define(eq=False, repr=False)
-class EventPrinter:
-    """Prints events to standard error."""
-
-    def show(self, event: BatchEvent) -> None:
-        """Print what an event says, if it is for people. Not a checkpoint."""
-        match event:
-            case BatchStarted():
-                before = f", {event.done} of them done before" if event.done else ""
-                print_note(f"{event.name}: {counted(event.tasks, 'task')}{before}")
-            case TaskEnded():
-                print_note(_row_line(event))
-            case _:
-                pass
-
-
-def _row_line(event: TaskEnded) -> str:
-    row = event.row
-    parts = [f"{row.status:<9} {one_line(row.id, 60)}", duration(sum(row.times.values()))]
-    if row.cost:
-        parts.append(f"${row.cost:.4f}")
-    if row.denied:
-        parts.append(f"{row.denied} denied")
-    if row.error is not None:
-        parts.append(one_line(f"{row.error.kind}: {row.error.message}", _MESSAGE_CHARS))
-    if event.retry_in is not None:
-        parts.append(f"again in {duration(event.retry_in)}")
-    return "  ".join(parts)
+def outcome_line(name: str, results: Path, outcome: BatchOutcome, code: int) -> str:
+    """Return how the batch ended as the last line of `--json`, with what `summary.json` holds."""
+    document = {
+        "type": "batch_ended",
+        "time": round(time.time(), 3),
+        "exit_code": code,
+        "left": outcome.left,
+        "reason": outcome.reason,
+        "results": str(results),
+        "summary": batch_summary(name, outcome.tally, tasks=outcome.tasks + outcome.bad),
+    }
+    return json.dumps(document) + "\n"
 
 
 def outcome_text(name: str, results: Path, outcome: BatchOutcome) -> str:

@@ -13,7 +13,8 @@ from engine.batch.batch_scheduler import BatchOutcome, run_batch
 from engine.batch.task_file import TaskList
 from engine.cli.batch.batch_engine import BatchEngine
 from engine.cli.batch.batch_options import BatchCommand
-from engine.cli.batch.batch_text import EventPrinter, exit_code, outcome_text
+from engine.cli.batch.batch_reports import BatchReports, open_reports
+from engine.cli.batch.batch_text import exit_code, outcome_line, outcome_text
 from engine.cli.flags.config_flags import split_continue
 from engine.cli.problems.raised import lines_of_error
 from engine.cli.problems.surroundings import Surroundings
@@ -50,30 +51,36 @@ async def _run(setup: BatchEngine, tasks: TaskList, work: Path) -> int:
     """Run the batch, and print what became of it. Always a checkpoint."""
     interrupted_by: int | None = None
     outcome: BatchOutcome | None = None
+    reports: BatchReports | None = None
     stop = trio.Event()
 
     def interrupt(number: int) -> None:
         nonlocal interrupted_by
         interrupted_by = number
         stop.set()
-        print_note("stopping; Ctrl-C once more exits at once")
+        (print_note if reports is None else reports.display.note)("stopping; Ctrl-C once more exits at once")
 
     failure: BaseException | None = None
     with continue_noted(), trio.open_signal_receiver(*termination_signals()) as signals:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch_signals, signals, interrupt, _is_ours)
-                async with setup.open_runner(work) as runner:
+                async with open_reports(setup.command) as reports, setup.open_runner(work) as runner:
                     options = setup.command.options(setup.config_hash, work, setup.spending)
-                    outcome = await run_batch(tasks, runner, options, stop=stop, report=EventPrinter().show)
+                    outcome = await run_batch(tasks, runner, options, stop=stop, report=reports.report)
                 nursery.cancel_scope.cancel(reason="the batch is over")
         except BaseExceptionGroup as group:
             failure = public(group)
     if failure is not None:
         raise failure
     assert outcome is not None
-    print_text(outcome_text(setup.command.name, setup.command.results, outcome))
-    return exit_code(outcome, interrupted_by)
+    assert reports is not None
+    code = exit_code(outcome, interrupted_by)
+    name, results = setup.command.name, setup.command.results
+    is_json = setup.command.args.json
+    print_text(outcome_line(name, results, outcome, code) if is_json else outcome_text(name, results, outcome))
+    reports.check(setup.command.args.predictions)
+    return code
 
 
 def _is_ours(mark: str) -> bool:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, Literal, get_args
 
 from engine.batch.batch_status import STATUSES, BatchStatus, Keep
 from engine.batch.disk_space import GIBIBYTE, FreeSpace
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import STORE
-from engine.cli.command_table.turn_flags import LIMIT_FLAGS, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
+from engine.cli.command_table.turn_flags import COLOR, LIMIT_FLAGS, MODEL_FLAGS, PERMISSION_FLAGS, SANDBOX_FLAGS
 from engine.cli.flags.arg_types import amount, seconds, time_span, whole
+
+TaskFormat = Literal["jsonl", "swebench", "harbor"]
 
 _MAX_JOBS: Final = 1_000
 _UNITS: Final = {"M": 1_048_576, "G": GIBIBYTE, "T": 1_024 * GIBIBYTE}
@@ -62,6 +64,25 @@ _TASKS: Final = FlagGroup(
             help="run this task instead of a file's",
             example='--task "say hello"',
             is_repeated=True,
+        ),
+        Flag(
+            names=("--format",),
+            choices=get_args(TaskFormat),
+            help="read tasks of this format",
+            detail="jsonl: our own. swebench: a row of SWE-bench on each line. harbor: a folder of Harbor tasks, whose instructions "
+            "are run without their containers and tests.",
+            default_text="harbor for a folder, else jsonl",
+            example="--format swebench",
+        ),
+        Flag(
+            names=("--repos",),
+            value="DIR",
+            help="use the clones in DIR for rows of SWE-bench",
+            detail="A clone is DIR/OWNER/NAME, DIR/OWNER__NAME or DIR/NAME. Nothing is cloned.",
+            default_text="the folder of the file",
+            parse=Path,
+            example="--repos clones",
+            completes="directory",
         ),
         Flag(
             names=("--trust-tasks",),
@@ -131,6 +152,16 @@ _FILES: Final = FlagGroup(
             parse=Path,
             example="--results-dir results",
             completes="directory",
+        ),
+        Flag(
+            names=("--predictions",),
+            value="FILE",
+            help="write results to FILE, as SWE-bench evaluates them",
+            detail="A line for each task with a result: instance_id, model_name_or_path, model_patch. A task without one, as after a "
+            "fault of the infrastructure, has no line.",
+            parse=Path,
+            example="--predictions predictions.jsonl",
+            completes="file",
         ),
         Flag(
             names=("--name",),
@@ -214,6 +245,14 @@ _PACE: Final = FlagGroup(
         ),
     ),
 )
+_DISPLAY: Final = FlagGroup(
+    "display",
+    (
+        Flag(names=("--json",), help="print events, and how it ended, as lines of JSON"),
+        Flag(names=("-q", "--quiet"), help="print nothing but how it ended, and errors"),
+        COLOR,
+    ),
+)
 _LIMITS: Final = FlagGroup(
     "limits of each task, sub-agents included",
     (
@@ -246,7 +285,18 @@ BATCH: Final = CommandSpec(
             completes="file",
         ),
     ),
-    groups=(_TASKS, _RUN, _FILES, _BATCH_LIMITS, _PACE, _LIMITS, PERMISSION_FLAGS, SANDBOX_FLAGS, MODEL_FLAGS),
+    groups=(
+        _TASKS,
+        _RUN,
+        _FILES,
+        _DISPLAY,
+        _BATCH_LIMITS,
+        _PACE,
+        _LIMITS,
+        PERMISSION_FLAGS,
+        SANDBOX_FLAGS,
+        MODEL_FLAGS,
+    ),
     exit_codes={
         0: "all tasks are done, and none failed",
         1: "all are done, and some failed, were stopped or timed out",
