@@ -55,7 +55,7 @@ async def ask_for_title(
     prompt: str,
     *,
     traffic: Traffic,
-    spending: SpendingLimit | None = None,
+    spending: SpendingLimit | None,
 ) -> None:
     """Give the session a title after its first step. A checkpoint; if cancelled, it has none."""
     async for event in follow(journal):

@@ -331,17 +331,12 @@ def _ask_for_title(session: LiveSession, prompt: str) -> None:
     # Imported here: only the first turn of a session asks, and only if a model for titles is configured.
     from engine.session.titles import ask_for_title
 
+    ask = partial(ask_for_title, traffic=session.engine.traffic, spending=session.engine.setup.ports.spending)
+
     # In the engine's nursery: the turn may have ended, and its block been left, before the title arrives.
     async def work() -> None:
         try:
-            await ask_for_title(
-                session.journal,
-                model,
-                session.deps.ids,
-                prompt,
-                traffic=session.engine.traffic,
-                spending=session.engine.setup.ports.spending,
-            )
+            await ask(session.journal, model, session.deps.ids, prompt)
         finally:
             done.set()
 

@@ -9,11 +9,12 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from engine import open_engine
 from engine.core.errors import ConfigError, Overloaded, RateLimited
 from engine.core.events import LoopContinued, Notice, RetryScheduled
 from engine.core.llm_types import ModelInfo, ModelRequest
 from engine.core.settings import RetryPolicy, Settings, Timeouts
-from engine.options import Ports
+from engine.options import ContextOptions, Ports
 from engine.pace import LocalPace
 from engine.session.turn import Turn
 from engine.testing.script import Answer, Fail, Pause, done, text
@@ -128,6 +129,20 @@ async def test_long_wait_falls_back_to_another_model(autojump_clock: MockClock) 
     assert [each.stop_reason for each in played] == ["completed"] * 2
     assert [len(each.all(LoopContinued)) for each in played] == [1, 1]
     assert (len(host.times), len(other.requests)) == (1, 2)
+
+
+async def test_titles_take_permits_too(autojump_clock: MockClock) -> None:
+    pace = LocalPace()
+    model = ScriptedProvider([ANSWER], info=INFO)
+    small = ScriptedProvider([ANSWER], info=ModelInfo(name="h/small", host="h"))
+    async with open_engine(model=model, context=ContextOptions(titles=small), ports=Ports(pace=pace)) as eng:
+        session = await eng.create_session(cwd="/opt")
+        await session.run("go")
+        await trio.testing.wait_all_tasks_blocked()
+        assert {lane.key.model: lane.in_flight for lane in pace.status()} == {"h/m": 0, "h/small": 1}
+        await trio.sleep(15)
+        assert session.state.title == "Hello"
+        assert not any(lane.in_flight for lane in pace.status())
 
 
 @pytest.mark.parametrize("pace", [LocalPace, 3], ids=repr)

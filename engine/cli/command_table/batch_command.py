@@ -220,7 +220,7 @@ _PACE: Final = FlagGroup(
         Flag(
             names=("--reserve",),
             value="SHARE",
-            help="leave this share of a host's limits to other users",
+            help="keep this share of a host's limits for other users",
             detail="How many requests a host takes at once is found out: the number grows until it refuses one.",
             parse=share,
             default=0.0,
