@@ -9,6 +9,7 @@ import attrs
 from engine.core.errors import ErrorInfo, StoreError
 from engine.core.events import ContinueReason, EndingCause, StopReason
 from engine.core.exception_groups import describe
+from engine.core.foreign_calls import Reporter
 from engine.core.llm_types import Effort, ModelOptions
 from engine.core.messages import FinishReason
 from engine.core.settings import Settings
@@ -198,11 +199,12 @@ def limit_cause(limit: Exhausted) -> TurnCause:
     return TurnCause(kind="limit", reason=limit.reason, detail=limit.detail, failure=limit.info)
 
 
-def store_report(error: BaseException) -> tuple[str, str]:
-    """Return the code and the text of the notice about a store that failed."""
+def report_store(error: BaseException, notice: Reporter) -> None:
+    """Report that the store failed. Not a checkpoint."""
     if isinstance(error, StoreError) and error.is_full:
-        return "disk_full", "the disk is full: the session is not saved"
-    return "not_durable", f"the store failed: {describe(error)}"
+        notice("warning", "disk_full", "the disk is full: the session is not saved")
+    else:
+        notice("warning", "not_durable", f"the store failed: {describe(error)}")
 
 
 LOST: Final = TurnCause(

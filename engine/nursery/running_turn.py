@@ -26,7 +26,7 @@ from engine.core.value_base import Value
 from engine.journal.log import TurnJournal
 from engine.nursery.budget import Budget, Exhausted
 from engine.nursery.loop_detection import RepetitionDetector
-from engine.nursery.loop_state import LOST, TurnCause, limit_cause, store_report
+from engine.nursery.loop_state import LOST, TurnCause, limit_cause, report_store
 from engine.nursery.questions import Questions
 from engine.nursery.rate_limiter import Traffic
 from engine.nursery.turn_snapshots import FileChanges, TurnSnapshots
@@ -423,7 +423,7 @@ class TurnRun:
         if failed is not None and not self._store_failed:
             # Reported once: the next step would only say the same.
             self._store_failed = True
-            self.notice("warning", *store_report(failed))
+            report_store(failed, self.notice)
         if isinstance(failed, SessionLost):
             self.end(LOST)
         return failed is None
