@@ -83,13 +83,16 @@ class _Sweeper:
         now = trio.current_time()
         self._failed = {session_id: until for session_id, until in self._failed.items() if until > now}
         names = {session.id for session in abandoned}
-        for session in abandoned:
-            if self._running >= self._most_turns:
-                break
-            # A sub-agent is settled with the session above it. If its own turn is open after that, it comes next time.
-            is_below = session.root_id != session.id and session.root_id in names
-            if session.id not in self._failed and not is_below:
-                await self._take_over(session)
+        # A sub-agent is settled with the session above it. If its own turn is open after that, it comes next time.
+        due = [
+            session
+            for session in abandoned
+            if session.id not in self._failed and (session.root_id == session.id or session.root_id not in names)
+        ]
+        # Those for which there is no room now come next time, too.
+        async with trio.open_nursery() as nursery:
+            for session in due[: max(0, self._most_turns - self._running)]:
+                nursery.start_soon(self._take_over, session)
 
     async def _find(self) -> Sequence[AbandonedSession]:
         """Return what is abandoned, if this engine looks after it. Always a checkpoint."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import attrs
@@ -12,6 +13,7 @@ import psycopg
 import trio
 
 import engine
+from engine.core.errors import SessionLost
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import ResultsMessage, UserMessage
 from engine.core.protocols import Store
@@ -105,10 +107,16 @@ async def run_engine(place: str, folder: Path, told: Told, end: int, lease_secon
                     watching.start_soon(promise, session)
                     await turn.wait()
                     watching.cancel_scope.cancel()
-                await eng.close_session(session.id)
+                # On a busy machine, an engine may be so late that another one has taken its sessions.
+                with suppress(SessionLost):
+                    await eng.close_session(session.id)
 
         async def promise(session: engine.Session) -> None:
             """Tell what is flushed, again and again: it is promised."""
+            with suppress(SessionLost):
+                await keep_promising(session)
+
+        async def keep_promising(session: engine.Session) -> None:
             while True:
                 newest = next(live_session(session).journal.newest_first())
                 assert newest.seq is not None

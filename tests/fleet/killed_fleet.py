@@ -38,6 +38,14 @@ LONGEST = 1.2
 PATIENCE = 60.0
 
 
+_OPEN = """
+SELECT s.id, s.seq, l.pid, extract(epoch FROM l.expires - clock_timestamp()),
+    (SELECT string_agg(type, ' ' ORDER BY seq) FROM (SELECT seq, type FROM engine.events e
+        WHERE e.session_id = s.id ORDER BY seq DESC LIMIT 8) AS newest)
+FROM engine.sessions s LEFT JOIN engine.leases l ON l.session_id = s.id WHERE s.is_busy
+"""
+
+
 @attrs.define(eq=False)
 class Child:
     """An engine, and what it tells."""
@@ -98,13 +106,19 @@ class Fleet:
             os.write(child.end, b".")
         until = time.monotonic() + PATIENCE
         while self.children:
-            assert time.monotonic() < until, "some turns did not end"
+            assert time.monotonic() < until, f"some turns did not end: {self.open_turns()}"
             readable, _, _ = select.select([child.told for child in self.children], [], [], 0.1)
             for child in [one for one in self.children if one.told in readable]:
                 if not self._hear(child):
                     _, status = os.waitpid(child.pid, 0)
                     assert status == 0, "an engine failed"
                     self._forget(child)
+
+    def open_turns(self) -> list[tuple[object, ...]]:
+        """Return the sessions that are not idle, with their leases, and the engines that run."""
+        with psycopg.connect(self.place, autocommit=True) as connection:
+            rows = connection.execute(_OPEN).fetchall()
+        return [*rows, tuple(child.pid for child in self.children)]
 
     def _hear(self, child: Child) -> bool:
         """Read what an engine has told; False: nothing more comes."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
-from collections.abc import Generator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
+from urllib.parse import quote
 
 import attrs
+import psycopg
 import pytest
 import trio
 
@@ -33,13 +36,21 @@ pytestmark = [pytest.mark.os, pytest.mark.slow]
 NAME = SessionId("ses_1")
 
 
-@pytest.fixture
-def own_server() -> Iterator[Server]:
-    """One that may be stopped, with the table of the tools."""
+@pytest.fixture(scope="module")
+def durable_server() -> Iterator[Server]:
+    """It does what a flush promises: it waits for the disk."""
     server = a_server("fsync=on")
-    server.do(EFFECTS)
     yield server
     server.remove()
+
+
+@pytest.fixture
+def own_server(durable_server: Server) -> Server:
+    """One that may be stopped, with the table of the tools, and nothing in it."""
+    durable_server.start()
+    durable_server.do("SET client_min_messages = warning; DROP SCHEMA IF EXISTS engine CASCADE")
+    durable_server.do(f"{EFFECTS}; TRUNCATE public.effects")
+    return durable_server
 
 
 def effects(server: Server) -> list[int]:
@@ -154,48 +165,99 @@ async def test_clocks_that_are_wrong_change_nothing(
     await takeover(own_server, tmp_path, line, attrs.evolve(line, prefix=()), clocks)
 
 
-@contextmanager
-def slow_network(number: int, delay: str) -> Generator[tuple[str, ...]]:
-    """A network namespace whose line to us is slow: what runs a program there. We are at 10.217.N.1."""
-    name, outer, inner = f"engine-{os.getpid()}-{number}", f"eng{os.getpid() % 100_000}o{number}", f"eng{number}"
-    steps = (
-        f"ip netns add {name}",
-        f"ip link add {outer} type veth peer name {inner} netns {name}",
-        f"ip addr add 10.217.{number}.1/24 dev {outer}",
-        f"ip link set {outer} up",
-        f"ip -n {name} addr add 10.217.{number}.2/24 dev {inner}",
-        f"ip -n {name} link set {inner} up",
-        f"ip -n {name} link set lo up",
-        f"ip netns exec {name} tc qdisc add dev {inner} root netem delay {delay}",
-    )
-    try:
-        for step in steps:
-            done = subprocess.run(step.split(), capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no slow network can be made here: {step}: {done.stderr.strip()}")
-        yield "ip", "netns", "exec", name, *ELSEWHERE
-    finally:
-        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
-        subprocess.run(["ip", "link", "del", outer], capture_output=True, check=False)
+@asynccontextmanager
+async def slow_line(server: Server, folder: Path, seconds: float) -> AsyncGenerator[str]:
+    """A line to the server on which all bytes need so long, either way; the URL of its other end."""
+    folder.mkdir()  # noqa: ASYNC240  # a small one
+
+    async def carry(source: trio.SocketStream, target: trio.SocketStream) -> None:
+        send, receive = trio.open_memory_channel[tuple[float, bytes]](100_000)
+
+        async def deliver() -> None:
+            async for at, data in receive:
+                await trio.sleep_until(at)
+                await target.send_all(data)
+            await target.send_eof()
+
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+            async with trio.open_nursery() as nursery, send:
+                nursery.start_soon(deliver)
+                async for data in source:
+                    await send.send((trio.current_time() + seconds, bytes(data)))
+
+    async def serve(client: trio.SocketStream) -> None:
+        async with client, await trio.open_unix_socket(f"{server.folder}/.s.PGSQL.5432") as wire:
+            with suppress(BaseExceptionGroup):
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(carry, client, wire)
+                    nursery.start_soon(carry, wire, client)
+
+    listening = trio.socket.socket(socket.AF_UNIX)
+    await listening.bind(f"{folder}/.s.PGSQL.5432")
+    listening.listen(100)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, serve, [trio.SocketListener(listening)])
+        yield f"postgresql://engine@/postgres?host={quote(str(folder), safe='')}"
+        nursery.cancel_scope.cancel()
 
 
-async def test_slow_lines_delay_only(tmp_path: Path, is_full: bool) -> None:
+async def test_slow_lines_delay_only(own_server: Server, tmp_path: Path, is_full: bool) -> None:
     """Two machines with 200 ms between them and the database."""
     if not is_full:
         pytest.skip("it takes half a minute: in `make full`")
-    if os.geteuid() != 0 or shutil.which("tc") is None:
-        pytest.skip("only root can make networks, with iproute2")
-    with slow_network(1, "200ms") as first, slow_network(2, "200ms") as second:
-        server = a_server("listen_addresses=10.217.1.1,10.217.2.1", "port=54321")
-        try:
-            server.do(EFFECTS)
-            with (server.folder / "data" / "pg_hba.conf").open("a") as rules:
-                rules.write("host all all 10.217.0.0/16 trust\n")
-            server.do("SELECT pg_reload_conf()")
-            lines = [
-                Line(prefix, f"postgresql://engine@10.217.{number}.1:54321/postgres")
-                for number, prefix in ((1, first), (2, second))
-            ]
-            await takeover(server, tmp_path, lines[0], lines[1], (0, 0))
-        finally:
-            server.remove()
+    if not can_unshare():
+        pytest.skip("only root has other PID namespaces")
+    async with slow_line(own_server, tmp_path / "a", 0.1) as one, slow_line(own_server, tmp_path / "b", 0.1) as other:
+        await takeover(own_server, tmp_path, Line(ELSEWHERE, one), Line((), other), (0, 0))
+
+
+# ---- notifications ---------------------------------------------------------------------------------------------------
+
+
+async def test_foreign_words_on_the_channel_harm_nobody(own_server: Server) -> None:
+    """Another program uses the channel's name: its payloads wake watchers for nothing at most."""
+    ours, theirs = [await open_postgres_store(own_server.url("postgres")) for _ in range(2)]
+    await put_all(ours, notes(A, 1))
+    seen: list[object] = []
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            while len(seen) < 2:
+                seen.extend(await theirs.wait_for_events(A, len(seen)))
+
+        nursery.start_soon(watch)
+        for payload in ("", "ses_a", "{", "x" * 7_000, "[]", "ses\u0001", "'; DROP TABLE events"):
+            own_server.do("SELECT pg_notify(%s, %s)", ours.address.channel, payload)
+        with trio.fail_after(60):
+            while len(seen) < 1:
+                await trio.sleep(0.02)
+        await put_all(ours, notes(A, 1, after=1))
+    assert seen == notes(A, 2)
+    await ours.aclose()
+    await theirs.aclose()
+
+
+async def test_full_queue_of_notifications_delays_watchers_only(own_server: Server) -> None:
+    """As where the server's queue is full: it refuses each notification, and watchers poll."""
+    own_server.do("CREATE ROLE quiet LOGIN; CREATE SCHEMA agents AUTHORIZATION quiet")
+    own_server.do("REVOKE EXECUTE ON FUNCTION pg_notify(text, text) FROM PUBLIC")
+    dsn = own_server.dsn(user="quiet")
+    with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        connection.execute("SELECT pg_notify('any', 'news')")
+    ours, theirs = [await open_postgres_store(dsn, namespace="agents") for _ in range(2)]
+    seen: list[object] = []
+    async with trio.open_nursery() as nursery:
+
+        async def watch() -> None:
+            while len(seen) < 3:
+                seen.extend(await theirs.wait_for_events(A, len(seen)))
+
+        nursery.start_soon(watch)
+        for number in range(3):
+            await put_all(ours, notes(A, 1, after=number))
+    assert seen == notes(A, 3)
+    await ours.aclose()
+    await theirs.aclose()
+    own_server.do(
+        "GRANT EXECUTE ON FUNCTION pg_notify(text, text) TO PUBLIC; DROP SCHEMA agents CASCADE; DROP ROLE quiet"
+    )

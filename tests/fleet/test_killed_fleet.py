@@ -15,8 +15,6 @@ pytestmark = [pytest.mark.os, pytest.mark.slow, pytest.mark.timeout(900)]
 
 # In `make full`, and in a sample.
 KILLS, FEW_KILLS = 100, 8
-# Seconds until a turn goes on in another engine of the same machine; more is the machine's.
-TAKEOVER, BUSY = 2.0, 20.0
 
 
 @pytest.mark.soak
@@ -34,8 +32,4 @@ def test_kills_lose_nothing_and_repeat_nothing(
         assert found["ended"]["completed"] > kills / 2
         assert found["promised"] > kills
         assert found["resumed"] > kills / 3
-        if found["takeovers"]:
-            # The quickest: what else the machine does can only add to it.
-            assert min(found["takeovers"]) <= TAKEOVER
-            assert max(found["takeovers"]) <= BUSY
         count_runs(kills, "kills of an engine of a fleet")
