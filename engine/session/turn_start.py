@@ -145,12 +145,8 @@ def begin_turn(
     try:
         # A new prompt ends a parked turn, whose question may be months old.
         leave_parked(run)
-        run.journal.append(
-            TurnStarted(
-                call_id=None if parent is None else parent.entry.call_id,
-                resume=resume_mark(run.inputs),
-            )
-        )
+        call_id = None if parent is None else parent.entry.call_id
+        run.journal.append(TurnStarted(call_id=call_id, resume=resume_mark(run.inputs)))
         if isinstance(prompt, str):
             ids = session.deps.ids
             admit(
