@@ -109,6 +109,7 @@ LAYERS = (
     "cli.mcp",
     "cli.plugins",
     "cli.doctor",
+    "cli.fleet",
     "cli.chat.display",
     "cli.chat.machine",
     "cli.chat",

@@ -148,7 +148,9 @@ class DatabaseStore(TableQueries):
         # If the writer has handled it before and it is still not durable, its transaction failed and the event waits in
         # the backlog for the next batch. There may be none, so an empty one makes the writer try again.
         was_handled = ticket <= self._writer.durable
+        began = trio.current_time()
         await self._wait_for(ticket)
+        self._sink.figures.note_flush(trio.current_time() - began)
         if not self._is_durable(session_id, seq) and was_handled and session_id not in self._sink.refused:
             await self._wait_for(self._enqueue(RetryPending()))
         if not self._is_durable(session_id, seq):
@@ -158,7 +160,8 @@ class DatabaseStore(TableQueries):
     def health(self) -> StoreHealth:
         """Return how writing goes. Not a checkpoint."""
         sink = self._sink
-        return StoreHealth(commits=sink.commits, seconds=sink.commit_seconds, failure=sink.last_error)
+        figures = sink.figures
+        return StoreHealth(commits=figures.commits, seconds=figures.commit_seconds, failure=sink.last_error)
 
     async def load(self, session_id: SessionId) -> Sequence[Durable]:
         """Return a session's events, including those still queued; none if there is no such session.

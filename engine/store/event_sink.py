@@ -27,6 +27,7 @@ from engine.journal.json_converter import TAGS
 from engine.store.backend import EventRow, TableWriter, TransientStoreError, WriterConnection
 from engine.store.leases import Lease, Owner, session_elsewhere
 from engine.store.projection import SessionChange
+from engine.store.store_figures import StoreFigures
 from engine.store.write_commands import WriteCommand, take_lease
 
 T = TypeVar("T")
@@ -41,19 +42,17 @@ class EventSink:
         refused: the sessions that are no longer written, and why.
         last_error: why the last attempt failed; None: it succeeded.
         unwritten: how many events and commands are in the backlog.
-        commits: how many transactions have written something.
-        commit_seconds: how long they took together.
+        figures: what it counts.
     """
 
     connection: WriterConnection
     owner: Owner
     schema: Schema = PRESENT
+    figures: StoreFigures = attrs.field(factory=StoreFigures)
     durable: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     refused: dict[SessionId, Exception] = attrs.field(factory=dict[SessionId, Exception], init=False)
     last_error: StoreError | None = attrs.field(default=None, init=False)
     unwritten: int = attrs.field(default=0, init=False)
-    commits: int = attrs.field(default=0, init=False)
-    commit_seconds: float = attrs.field(default=0.0, init=False)
     _backlog: list[EventRow | WriteCommand] = attrs.field(factory=list["EventRow | WriteCommand"], init=False)
     _last: dict[SessionId, int] = attrs.field(factory=dict[SessionId, int], init=False)
     _number: int = attrs.field(default=0, init=False)
@@ -137,8 +136,8 @@ class EventSink:
             attempt.transaction.run(tables, self._backlog)
             # If the connection breaks from here on, it is unknown whether this was committed.
             self._unconfirmed = attempt
-        self.commit_seconds += time.monotonic() - began
-        self.commits += 1
+        self.figures.commit_seconds += time.monotonic() - began
+        self.figures.commits += 1
         self._unconfirmed = None
         self._confirm(attempt)
 

@@ -26,6 +26,8 @@ COMMANDS: Mapping[str, tuple[str, str, str]] = {
     "config": ("config_commands", "CONFIG_COMMANDS", "show, explain and change the configuration"),
     "serve": ("server_commands", "SERVE", "serve sessions over a WebSocket, HTTP or a Unix socket"),
     "attach": ("server_commands", "ATTACH", "watch a session of a server, and talk to it"),
+    "worker": ("fleet_commands", "WORKER", "run the tasks of a fleet's queue"),
+    "fleet": ("fleet_commands", "FLEET", "add tasks for workers, and show how a fleet does"),
     "acp": ("acp_command", "ACP", "serve an editor that starts it: Zed, JetBrains, Neovim"),
     "completion": ("completion_commands", "COMPLETION", "print the completion script for bash, zsh or fish"),
     "schema": ("schema_command", "SCHEMA", "print the JSON Schema of records, events or configuration"),

@@ -4,6 +4,7 @@ engine_store   the version, and the time of the last full check
 writers        of each open store, the number of its last transaction, and the server process of its connection
 watchers       who watches which session, and until when: only those sessions are announced
 removals       sessions that were deleted, and whose events are still being removed
+tasks          prompts that wait for workers, and what became of them
 
 Each row belongs to a tenant: a store sees those of its own. Engines that serve nobody in particular have the tenant "".
 """
@@ -19,6 +20,7 @@ import attrs
 from engine.core.errors import StoreMismatch
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection
+from engine.store.postgres.fleet_tables import FLEET
 from engine.store.postgres.pace_tables import PACE_TABLES
 from engine.store.postgres.tenant_columns import TENANTS
 
@@ -144,7 +146,7 @@ ALTER TABLE watchers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_
 ALTER TABLE drafts SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000,
     autovacuum_vacuum_cost_delay = 0);
 """
-TABLES: Final = TABLES_1 + ADDED_2 + TENANTS + PACE_TABLES
+TABLES: Final = TABLES_1 + ADDED_2 + TENANTS + PACE_TABLES + FLEET
 
 Step = Callable[[Connection], None]
 
@@ -165,7 +167,7 @@ class PostgresMigration:
 
 
 def _add_2(connection: Connection) -> None:
-    connection.execute(ADDED_2 + TENANTS + PACE_TABLES)
+    connection.execute(ADDED_2 + TENANTS + PACE_TABLES + FLEET)
 
 
 PRESENT: Final = PostgresMigration(version=VERSION, tables=TABLES, steps={1: _add_2})

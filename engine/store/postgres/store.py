@@ -31,18 +31,23 @@ from engine.store.backend import TableReader
 from engine.store.database import DatabaseStore, check_id
 from engine.store.draft_pace import DraftPace
 from engine.store.event_sink import EventSink
+from engine.store.fleet_status import FleetStatus
 from engine.store.leases import Owner
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, PostgresReaders, connect
 from engine.store.postgres.error_mapping import map_errors
+from engine.store.postgres.fleet_report import read_fleet_status
 from engine.store.postgres.integrity import find_gaps_if_due
 from engine.store.postgres.listener import NotificationListener
 from engine.store.postgres.pooler_check import check_pooler
 from engine.store.postgres.schema import migrate
+from engine.store.postgres.stored_tasks import PostgresWorkQueue
 from engine.store.postgres.sweeper_election import SweeperElection
 from engine.store.postgres.table_reader import PostgresTableReader
+from engine.store.postgres.task_table import TaskTable
 from engine.store.postgres.watch_registry import WatchRegistry
 from engine.store.postgres.writer_connection import PostgresWriterConnection, register_writer
+from engine.store.store_figures import StoreFigures
 from engine.store.store_protocols import AbandonedSession
 
 T = TypeVar("T")
@@ -61,13 +66,15 @@ async def open_address(
     except BaseException:  # re-raised: in the main task it may be KeyboardInterrupt, too
         opening.abandon()
         raise
+    figures = StoreFigures()
     writer = PostgresWriterConnection(
         address=address,
-        owner_id=opening.owner.id,
+        owner=opening.owner,
         connection=opened.connection,
         has_row_security=opened.has_row_security,
+        figures=figures,
     )
-    sink = EventSink(connection=writer, owner=opening.owner, schema=schema)
+    sink = EventSink(connection=writer, owner=opening.owner, schema=schema, figures=figures)
     return PostgresStore(
         address=address,
         damaged=opened.damaged,
@@ -154,6 +161,32 @@ class PostgresStore(DatabaseStore):
                     await self._wait_for(ticket)
         return is_new
 
+    # -- the fleet ------------------------------------------------------------------------
+
+    @property
+    def tasks(self) -> PostgresWorkQueue:
+        """The queue of tasks that workers take: see `HasTasks`."""
+        return PostgresWorkQueue(
+            owner=self._sink.owner,
+            run=self._run_commands,
+            enqueue=self._enqueue,
+            keep=self._keep_lease,
+            drop=self.release,
+            read=self._read_tasks,
+        )
+
+    async def fleet_status(self) -> FleetStatus:
+        """See `ReportsFleet`. Always a checkpoint."""
+        tenant, owner = self.address.tenant, self._sink.owner.id
+        return await self._readers.read(lambda connection: read_fleet_status(connection, tenant, owner))
+
+    def _keep_lease(self, name: SessionId) -> None:
+        self._claimed.add(name)
+        self._heartbeat.start()  # it may have paused, since nothing was claimed
+
+    async def _read_tasks(self, work: Callable[[TaskTable], T]) -> T:
+        return await self._readers.read(lambda connection: work(TaskTable(connection, self.address.tenant)))
+
     def wake_watchers(self, session_ids: Sequence[str]) -> None:
         """Wake the watchers of those sessions; without ids, all watchers. See `NotificationListener`. Not a checkpoint."""
         for session_id in session_ids or tuple(self._watched):
@@ -173,7 +206,8 @@ class PostgresStore(DatabaseStore):
 
     def draft_interval(self) -> float:
         """See `PacedDrafts`. Not a checkpoint."""
-        self._draft_pace.note_commits(self._sink.commits, self._sink.commit_seconds)
+        figures = self._sink.figures
+        self._draft_pace.note_commits(figures.commits, figures.commit_seconds)
         return self._draft_pace.interval(time.monotonic())
 
     def save_draft(self, delta: Delta) -> None:
@@ -216,7 +250,7 @@ class _DatabaseOpening:
                 migrate(connection, self._address)
                 # This also tests whether the database is writable: a read-only one fails here instead of at the first
                 # event.
-                has_row_security = register_writer(connection, self._address.tenant, self.owner.id)
+                has_row_security = register_writer(connection, self._address.tenant, self.owner)
                 damaged = find_gaps_if_due(connection, self._address)
             except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()

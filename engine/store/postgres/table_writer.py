@@ -21,9 +21,11 @@ from engine.core.ids import PartId, SessionId
 from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
+from engine.store.postgres.task_table import TaskTable
 from engine.store.postgres.text_table import PostgresTextTable, copy_escaped, postgres_text
 from engine.store.projection import SessionChange, make_title
 from engine.store.projection_rows import session_values, spending_values, write_texts
+from engine.store.store_figures import StoreFigures
 
 _Value: TypeAlias = "str | float | bool | None"
 
@@ -143,7 +145,13 @@ class PostgresTableWriter:
 
     _connection: Connection
     _tenant: str
+    _figures: StoreFigures
     has_row_security: bool = False
+
+    @property
+    def tasks(self) -> TaskTable:
+        """The queue of tasks."""
+        return TaskTable(self._connection, self._tenant)
 
     def write(self, rows: Sequence[EventRow], changes: Sequence[SessionChange]) -> None:
         """See `TableWriter`."""
@@ -201,6 +209,7 @@ class PostgresTableWriter:
             " ON CONFLICT (tenant, session_id, part_id, at) DO UPDATE SET body = excluded.body",
             (self._tenant, session_id, postgres_text(part_id), offset, body),
         )
+        self._figures.drafts += 1
 
     def delete_drafts(self, session_id: SessionId, part_id: PartId | None) -> None:
         """See `TableWriter`."""
@@ -249,13 +258,20 @@ class PostgresTableWriter:
             "seconds": owner.seconds,
             "over": owner.id if over is None else over.owner,
         }
-        return self._connection.execute(_TAKE, values).rowcount == 1
+        is_taken = self._connection.execute(_TAKE, values).rowcount == 1
+        if is_taken and over is not None and over.owner != owner.id:
+            self._figures.takeovers += 1
+        return is_taken
 
     def renew_leases(self, owner: Owner) -> None:
         """See `TableWriter`."""
         self._connection.execute(
             "UPDATE leases SET expires = clock_timestamp() + make_interval(secs => %s) WHERE tenant = %s AND owner = %s",
             (owner.seconds, self._tenant, owner.id),
+        )
+        self._connection.execute(
+            "UPDATE writers SET figures = %s WHERE tenant = %s AND owner = %s",
+            (json.dumps(self._figures.report()), self._tenant, owner.id),
         )
 
     def release_lease(self, owner: Owner, session_id: SessionId) -> None:

@@ -19,13 +19,16 @@ from psycopg import sql
 from psycopg.pq import TransactionStatus
 
 from engine.core.ids import SessionId
+from engine.core.version import __version__
 from engine.store.backend import TransientStoreError
+from engine.store.leases import Owner
 from engine.store.postgres.address import Address
 from engine.store.postgres.connections import Connection, connect, wait_before_retry
 from engine.store.postgres.error_mapping import DatabaseConnectionBroken, map_errors
 from engine.store.postgres.schema import VERSION, advisory_lock_key, version_mismatch
 from engine.store.postgres.table_writer import PostgresTableWriter
 from engine.store.postgres.text_table import postgres_text
+from engine.store.store_figures import StoreFigures
 
 # Seconds between two notifications of one engine: commits that notify wait for each other, over all databases of a server.
 _ANNOUNCE_EVERY: Final = 0.1
@@ -37,13 +40,14 @@ class PostgresWriterConnection:
 
     Attributes:
         address: of the database.
-        owner_id: of the store whose connection it is.
+        owner: the store whose connection it is.
     """
 
     address: Address
-    owner_id: str
+    owner: Owner
     _connection: Connection | None = attrs.field(alias="connection")
     _has_row_security: bool = attrs.field(alias="has_row_security")
+    _figures: StoreFigures = attrs.field(alias="figures")
     # The sessions that were written since the last notification, and when that was.
     _news: set[SessionId] = attrs.field(factory=set[SessionId], init=False)
     _announced_at: float = attrs.field(default=0.0, init=False)
@@ -62,7 +66,7 @@ class PostgresWriterConnection:
                 _BEGIN.format(
                     lock=sql.Literal(advisory_lock_key(self.address)),
                     number=sql.Literal(number),
-                    owner=sql.Literal(self.owner_id),
+                    owner=sql.Literal(self.owner.id),
                     tenant=sql.Literal(self.address.tenant),
                 )
             )
@@ -76,7 +80,7 @@ class PostgresWriterConnection:
                 )
             if row[0] != VERSION:
                 raise version_mismatch(int(row[0]), VERSION)
-            yield PostgresTableWriter(connection, self.address.tenant, self._has_row_security)
+            yield PostgresTableWriter(connection, self.address.tenant, self._figures, self._has_row_security)
             connection.execute("COMMIT")
 
     def has_committed(self, number: int) -> bool:
@@ -87,7 +91,7 @@ class PostgresWriterConnection:
                 self._connected()
                 .execute(
                     "SELECT number FROM writers WHERE tenant = %s AND owner = %s FOR UPDATE",
-                    (self.address.tenant, self.owner_id),
+                    (self.address.tenant, self.owner.id),
                 )
                 .fetchone()
             )
@@ -112,7 +116,7 @@ class PostgresWriterConnection:
         self._announced_at = time.monotonic()
         news, self._news = json.dumps([postgres_text(each) for each in self._news]), set()
         try:
-            self._connection.execute(
+            cursor = self._connection.execute(
                 _ANNOUNCE.format(
                     channel=sql.Literal(self.address.channel),
                     tenant=sql.Literal(self.address.tenant),
@@ -122,6 +126,11 @@ class PostgresWriterConnection:
         except psycopg.Error:
             # The events are committed, and watchers poll: a lost notification only delays them.
             self._clean_up(self._connection)
+            return
+        while cursor.description is None and cursor.nextset():
+            pass
+        # Of the statement with a result: a row if some session is watched.
+        self._figures.notifications += max(0, cursor.rowcount)
 
     def close(self) -> None:
         """See `WriterConnection`."""
@@ -136,7 +145,7 @@ class PostgresWriterConnection:
         if self._connection is None:
             connection = connect(self.address)
             try:
-                self._has_row_security = register_writer(connection, self.address.tenant, self.owner_id)
+                self._has_row_security = register_writer(connection, self.address.tenant, self.owner)
             except BaseException:  # re-raised: so far only this frame can close the connection
                 connection.close()
                 raise
@@ -166,15 +175,16 @@ class PostgresWriterConnection:
             self.close()
 
 
-def register_writer(connection: Connection, tenant: str, owner_id: str) -> bool:
+def register_writer(connection: Connection, tenant: str, owner: Owner) -> bool:
     """Create the store's row, or note there that it has a new connection; return whether row security limits what it may write.
 
     It blocks. Raises `psycopg.Error`, for example if the database is read-only.
     """
     connection.execute(
-        "INSERT INTO writers (tenant, owner, number, at, backend) VALUES (%s, %s, 0, now(), pg_backend_pid())"
+        "INSERT INTO writers (tenant, owner, number, at, backend, host, pid, version)"
+        " VALUES (%s, %s, 0, now(), pg_backend_pid(), %s, %s, %s)"
         " ON CONFLICT (owner) DO UPDATE SET backend = excluded.backend",
-        (tenant, owner_id),
+        (tenant, owner.id, owner.host, owner.process.pid, __version__),
     )
     row = connection.execute("SELECT row_security_active('events') OR row_security_active('texts')").fetchone()
     return row is not None and bool(row[0])

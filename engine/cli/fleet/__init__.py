@@ -1,0 +1,1 @@
+"""`engine worker`, and the subcommands of `engine fleet`."""
