@@ -102,7 +102,7 @@ def test_worker_runs_what_is_enqueued(engine: Start, run: Run, url: str, tmp_pat
 
     (first,) = [task for task in listed if task["key"] == "k1"]
     more = run("fleet", "enqueue", "--wait", "--resume", first["session_id"], "hello", "--store", url)
-    assert (more.code, more.out) == (0, "All done.\n")
+    assert (more.code, more.out) == (0, "The script is over.\n")
     assert run("fleet", "enqueue", "--resume", "nonsense", "hello", "--store", url).code == 2
     status = json.loads(run("fleet", "status", "--json", "--store", url).out)
     assert status["outcomes"] == {"cancelled": 1, "completed": 3, "failed": 1}
