@@ -80,6 +80,7 @@ LAYERS = (
     "session",
     "fleet",
     "batch",
+    "ray_cluster",
     "export",
     "control.protocol",
     "testing.cancellation",
@@ -273,6 +274,7 @@ EXTRAS: Mapping[str, frozenset[str]] = {
     "mcp.*": frozenset({"anyio", "httpx2", "mcp", "mcp_types", "pydantic"}),
     "mcp_server.*": frozenset({"anyio", "mcp", "mcp_types", "pydantic"}),
     "providers.auth.google": frozenset({"google"}),
+    "ray_cluster.ray_api": frozenset({"ray"}),
     "store.postgres.*": frozenset({"psycopg"}),
     "testing.*": frozenset({"hypothesis", "pytest"}),
 }
