@@ -27,7 +27,7 @@ say = @printf '%s\n' "== $(1)"
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast full check static soak soak-engine bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages javascript core dev clean
+.PHONY: help demo test test-fast full check static soak soak-engine bench bench-peers cover lint ruff flake8-async types mypy pyright guards words shape docs wheel fragments format surface picture pins prices packages ray javascript core dev clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -113,6 +113,9 @@ pyright: dev
 
 packages: ## what the tests of the JavaScript need, from npm
 	@cd tests/javascript && npm install --silent --prefer-offline
+
+ray: dev ## what the tests of batches on Ray need (80 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input --requirement requirements/ray.txt
 
 javascript: # types; strict in the client, whose types users see
 	$(call say,javascript)

@@ -34,6 +34,11 @@ frozen >"$scratch/core.txt"
 requirements dev >"$scratch/dev.in"
 pip install --quiet --requirement "$scratch/dev.in" --constraint "$scratch/core.txt"
 frozen >"$scratch/dev.txt"
+requirements ray >"$scratch/ray.in"
+"${PYTHON:-python3}" -m venv "$scratch/ray-venv"
+"$scratch/ray-venv/bin/python" -m pip --disable-pip-version-check --no-input install --quiet --requirement "$scratch/ray.in" \
+  --constraint "$scratch/dev.txt"
+"$scratch/ray-venv/bin/python" -m pip freeze --all --exclude pip --exclude setuptools --exclude wheel >"$scratch/ray.txt"
 requirements bench >"$scratch/bench.in"
 pip install --quiet --requirement "$scratch/bench.in" --constraint "$scratch/dev.txt"
 frozen >"$scratch/bench.txt"
@@ -47,6 +52,10 @@ frozen >"$scratch/bench.txt"
   echo "-r core.txt"
   grep -vxF -f "$scratch/core.txt" "$scratch/dev.txt"
 } >requirements/dev.txt
+{
+  echo "# What the tests of batches on Ray need. Written by \`make pins\`."
+  grep -vxF -f "$scratch/dev.txt" "$scratch/ray.txt"
+} >requirements/ray.txt
 {
   echo "# The official SDKs that \`make bench\` measures beside us. Written by \`make pins\`."
   echo "-r dev.txt"

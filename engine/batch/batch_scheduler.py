@@ -55,6 +55,7 @@ class BatchOptions(Value):
         retry_delay: seconds before the first retry; it doubles.
         config_hash: what names the configuration.
         shard: which part of the batch it is, for the rows.
+        others: the tasks of the other parts.
         gates: decide whether a further attempt may start: the disk, say.
         spending: the limit of all tasks together, also of earlier runs; None: there is none.
         ledger_name: the ledger's file.
@@ -71,6 +72,7 @@ class BatchOptions(Value):
     retry_delay: float = 5.0
     config_hash: str = ""
     shard: str = ""
+    others: frozenset[str] = frozenset()
     gates: Sequence[StartGate] = ()
     spending: SpendingLimit | None = None
     ledger_name: str = LEDGER_NAME
@@ -120,6 +122,7 @@ async def run_batch(
     with opened as ledger:
         tally = await to_thread(_read, ledger)
         if not options.allow_changed:
+            _check_shard(tally, options)
             check_changes(tasks.tasks, tally, options)
         if options.spending is not None:
             options.spending.add(tally.usage, tally.cost)
@@ -161,6 +164,18 @@ def check_changes(tasks: Sequence[BatchTask], tally: BatchTally, options: BatchO
     if others and not is_over:
         raise ConfigError(
             f"{others} tasks were run with another configuration: model, agent, permissions or limits\nNext: {advice}"
+        )
+
+
+def _check_shard(tally: BatchTally, options: BatchOptions) -> None:
+    """Raise `ConfigError` if tasks of the ledger are another shard's now: they would be run twice."""
+    moved = [
+        name for name, record in tally.records.items() if record.status in DONE_STATUSES and name in options.others
+    ]
+    if moved:
+        raise ConfigError(
+            f"{len(moved)} tasks with results of shard {options.shard} belong to another shard now: {_some(moved)}\n"
+            "Next: add new tasks at the end of the file only, or choose another --results-dir"
         )
 
 

@@ -13,12 +13,13 @@ import attrs
 from engine.batch.attempt_row import AttemptRow, decode_row, encode_row
 from engine.batch.attempt_runner import Attempt
 from engine.batch.batch_task import BatchTask
+from engine.batch.merge_ledgers import FILE_FOLDERS
 from engine.core.value_base import Value
 
+# In the folder of the results: what workers write there.
+FOLDERS: Final = FILE_FOLDERS
 # What comes back of an attempt, its row included. What does not fit stays behind, and the row says so.
 MAX_RETURN_BYTES: Final = 1_048_576
-# In the folder of the results, where workers write.
-FOLDERS: Final = ("logs", "outputs", "patches", "sessions")
 # Base64 makes four bytes of three.
 _MAX_FILE_BYTES: Final = MAX_RETURN_BYTES * 3 // 4 - 131_072
 

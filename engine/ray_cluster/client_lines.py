@@ -16,7 +16,7 @@ LossKind = Literal["worker", "memory", "cancelled", "failed"]
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Connect(Value):
+class ConnectOrder(Value):
     """Connect to a cluster, and compare the versions on its machines.
 
     Attributes:
@@ -36,7 +36,7 @@ class Connect(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Submit(Value):
+class SubmitOrder(Value):
     """Run an attempt. *key* names it in later messages."""
 
     key: str
@@ -44,7 +44,7 @@ class Submit(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Cancel(Value):
+class CancelOrder(Value):
     """Cancel an attempt; *is_forced*: kill its worker."""
 
     key: str
@@ -52,7 +52,7 @@ class Cancel(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class RunOnMachine(Value):
+class MachineOrder(Value):
     """Run another function on a machine, whatever else it does there; nobody waits for it.
 
     Attributes:
@@ -66,7 +66,7 @@ class RunOnMachine(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Connected(Value):
+class ClusterConnected(Value):
     """The cluster is there, and its machines fit.
 
     Attributes:
@@ -79,7 +79,7 @@ class Connected(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Refused(Value):
+class ClusterRefused(Value):
     """The cluster can't be used."""
 
     kind: RefusalKind
@@ -87,14 +87,14 @@ class Refused(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Capacity(Value):
+class ClusterCapacity(Value):
     """The cluster can run that many attempts at once from now on."""
 
     slots: int
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Ended(Value):
+class WorkEnded(Value):
     """An attempt is over."""
 
     key: str
@@ -102,7 +102,7 @@ class Ended(Value):
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
-class Lost(Value):
+class WorkMissing(Value):
     """An attempt has no result."""
 
     key: str
@@ -110,19 +110,30 @@ class Lost(Value):
     message: str
 
 
-Order = Connect | Submit | Cancel | RunOnMachine
-Reply = Connected | Refused | Capacity | Ended | Lost
+ClientOrder = ConnectOrder | SubmitOrder | CancelOrder | MachineOrder
+ClientReply = ClusterConnected | ClusterRefused | ClusterCapacity | WorkEnded | WorkMissing
 _KINDS: Final = {
-    kind.__name__: kind for kind in (Connect, Submit, Cancel, RunOnMachine, Connected, Refused, Capacity, Ended, Lost)
+    kind.__name__: kind
+    for kind in (
+        ConnectOrder,
+        SubmitOrder,
+        CancelOrder,
+        MachineOrder,
+        ClusterConnected,
+        ClusterRefused,
+        ClusterCapacity,
+        WorkEnded,
+        WorkMissing,
+    )
 }
 
 
-def encode_line(message: Order | Reply) -> bytes:
+def encode_line(message: ClientOrder | ClientReply) -> bytes:
     """Return a message as a line, with its end."""
     return json.dumps([type(message).__name__, attrs.asdict(message)]).encode() + b"\n"
 
 
-def decode_line(line: bytes) -> Order | Reply | None:
+def decode_line(line: bytes) -> ClientOrder | ClientReply | None:
     """Return the message of a line; None: it is none, but something that a library has printed."""
     try:
         name, fields = cast("tuple[str, dict[str, object]]", json.loads(line))

@@ -22,16 +22,16 @@ from typing import BinaryIO, Final, cast, final
 import attrs
 
 from engine.ray_cluster.client_lines import (
-    Cancel,
-    Capacity,
-    Connect,
-    Connected,
-    Ended,
-    Order,
-    Refused,
-    Reply,
-    RunOnMachine,
-    Submit,
+    CancelOrder,
+    ClientOrder,
+    ClientReply,
+    ClusterCapacity,
+    ClusterConnected,
+    ClusterRefused,
+    ConnectOrder,
+    MachineOrder,
+    SubmitOrder,
+    WorkEnded,
     decode_line,
     encode_line,
 )
@@ -70,7 +70,7 @@ class _ClusterGone:
     """The cluster can't be reached any more."""
 
 
-_News = Order | _Finished | _InputEnded | _ClusterGone
+_News = ClientOrder | _Finished | _InputEnded | _ClusterGone
 
 
 @final
@@ -79,14 +79,14 @@ class _Client:
     """The connection to a cluster."""
 
     _ray: Ray
-    _order: Connect
-    _send: Callable[[Reply], None]
+    _order: ConnectOrder
+    _send: Callable[[ClientReply], None]
     _news: SimpleQueue[_News]
     _function: RayFunction = attrs.field(init=False)
     _running: dict[str, RayTask] = attrs.field(factory=dict[str, RayTask], init=False)
     _slots: int = attrs.field(default=0, init=False)
 
-    def connect(self) -> Reply:
+    def connect(self) -> ClientReply:
         """Connect, and compare versions. It blocks."""
         options = {"address": self._order.address} if self._order.address else {}
         try:
@@ -95,7 +95,7 @@ class _Client:
             return refusal_of(error, self._ray.exceptions)
         machines = self._machines()
         if not machines:
-            return Refused(
+            return ClusterRefused(
                 kind="empty", message="no machine of the cluster has room for an attempt: see --cpus and --memory"
             )
         refused = self._compare_versions(machines)
@@ -104,18 +104,18 @@ class _Client:
         memory = {"memory": self._order.memory} if self._order.memory else {}
         self._function = self._remote(_load(self._order.function), num_cpus=self._order.cpus, **memory)
         self._slots = sum(machine.slots for machine in machines)
-        return Connected(slots=self._slots, machines=len(machines))
+        return ClusterConnected(slots=self._slots, machines=len(machines))
 
     def serve(self) -> int:
         """Do what the command orders, until its input ends. It blocks. Returns the exit code."""
         threading.Thread(target=self._watch, daemon=True).start()
         while True:
             match self._news.get():
-                case Submit(key=key, work=work):
+                case SubmitOrder(key=key, work=work):
                     self._submit(key, work)
-                case Cancel(key=key, is_forced=is_forced):
+                case CancelOrder(key=key, is_forced=is_forced):
                     self._cancel(key, is_forced=is_forced)
-                case RunOnMachine() as order:
+                case MachineOrder() as order:
                     self._run_on_machine(order)
                 case _Finished() as finished:
                     self._finish(finished)
@@ -144,11 +144,11 @@ class _Client:
         self._running.pop(finished.key, None)
         error = finished.future.exception()
         if error is None:
-            self._send(Ended(key=finished.key, result=str(finished.future.result())))
+            self._send(WorkEnded(key=finished.key, result=str(finished.future.result())))
             return
         self._send(loss_of(finished.key, error, self._ray.exceptions))
 
-    def _run_on_machine(self, order: RunOnMachine) -> None:
+    def _run_on_machine(self, order: MachineOrder) -> None:
         with suppress(Exception):  # a machine may be gone, and nobody waits for it
             names = [order.machine] if order.machine else [machine.id for machine in self._machines()]
             for name in names:
@@ -157,11 +157,11 @@ class _Client:
     def _on(self, machine: str, function: WorkerFunction) -> RayFunction:
         return self._remote(function, num_cpus=0, scheduling_strategy=pin_to_machine(machine))
 
-    def _compare_versions(self, machines: list[_Machine]) -> Refused | None:
+    def _compare_versions(self, machines: list[_Machine]) -> ClusterRefused | None:
         tasks = [self._on(machine.id, version_probe()).remote() for machine in machines]
         done, missing = self._ray.wait(tasks, num_returns=len(tasks), timeout=_PROBE_SECONDS)
         if missing:
-            return Refused(
+            return ClusterRefused(
                 kind="unreachable", message=f"{len(missing)} of {len(tasks)} machines of the cluster do not answer"
             )
         try:
@@ -171,7 +171,7 @@ class _Client:
         for each in found:
             if each["engine"] != self._order.version:
                 has = f"engine {each['engine']}" if each["engine"] else "no engine (pip install 'nursery-engine[ray]')"
-                return Refused(
+                return ClusterRefused(
                     kind="version", message=f"{each['host']} has {has}, this machine has {self._order.version}"
                 )
         return None
@@ -203,7 +203,7 @@ class _Client:
                 return
             if slots != self._slots:
                 self._slots = slots
-                self._send(Capacity(slots=slots))
+                self._send(ClusterCapacity(slots=slots))
 
     def _end(self) -> None:
         """Cancel what runs, and wait for it. It blocks, for the time that attempts may take to end."""
@@ -229,7 +229,7 @@ def _read(stream: BinaryIO, news: SimpleQueue[_News]) -> None:
     """Pass on what the command orders, until its output ends. In a thread of its own."""
     for line in stream:
         message = decode_line(line)
-        if isinstance(message, Connect | Submit | Cancel | RunOnMachine):
+        if isinstance(message, ConnectOrder | SubmitOrder | CancelOrder | MachineOrder):
             news.put(message)
     news.put(_InputEnded())
 
@@ -243,7 +243,7 @@ def main() -> int:
         os.dup2(nowhere, descriptor)
     lock = threading.Lock()
 
-    def send(message: Reply) -> None:
+    def send(message: ClientReply) -> None:
         with lock, suppress(OSError):
             answers.write(encode_line(message))
             answers.flush()
@@ -251,17 +251,17 @@ def main() -> int:
     news: SimpleQueue[_News] = SimpleQueue()
     threading.Thread(target=_read, args=(orders, news), daemon=True).start()
     first = news.get()
-    if not isinstance(first, Connect):
+    if not isinstance(first, ConnectOrder):
         return 0
     try:
         ray = import_ray()
     except ImportError:
-        send(Refused(kind="missing", message="Ray is not installed"))
+        send(ClusterRefused(kind="missing", message="Ray is not installed"))
         return 0
     client = _Client(ray, first, send, news)
     answer = client.connect()
     send(answer)
-    return client.serve() if isinstance(answer, Connected) else 0
+    return client.serve() if isinstance(answer, ClusterConnected) else 0
 
 
 if __name__ == "__main__":

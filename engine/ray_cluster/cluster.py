@@ -22,18 +22,18 @@ from engine.core.version import __version__
 from engine.process.crash_cleanup import owned
 from engine.process.run_tree import run_tree
 from engine.ray_cluster.client_lines import (
-    Cancel,
-    Capacity,
-    Connect,
-    Connected,
-    Ended,
+    CancelOrder,
+    ClientOrder,
+    ClusterCapacity,
+    ClusterConnected,
+    ClusterRefused,
+    ConnectOrder,
     LossKind,
-    Lost,
-    Order,
+    MachineOrder,
     RefusalKind,
-    Refused,
-    RunOnMachine,
-    Submit,
+    SubmitOrder,
+    WorkEnded,
+    WorkMissing,
     decode_line,
     encode_line,
 )
@@ -86,9 +86,9 @@ class _Work:
     """A piece of work under way."""
 
     over: trio.Event = attrs.field(factory=trio.Event, init=False)
-    outcome: Ended | Lost | None = attrs.field(default=None, init=False)
+    outcome: WorkEnded | WorkMissing | None = attrs.field(default=None, init=False)
 
-    def end(self, outcome: Ended | Lost) -> None:
+    def end(self, outcome: WorkEnded | WorkMissing) -> None:
         """Set how it ended. Not a checkpoint."""
         self.outcome = outcome
         self.over.set()
@@ -111,10 +111,10 @@ class RayCluster:
         self._places = trio.CapacityLimiter(1)
         self._work: dict[str, _Work] = {}
         self._keys = count(1)
-        self._outbox, self._orders = trio.open_memory_channel[Order](math.inf)
+        self._outbox, self._orders = trio.open_memory_channel[ClientOrder](math.inf)
         self._rest = b""
         self._answered = trio.Event()
-        self._refused: Refused | None = None
+        self._refused: ClusterRefused | None = None
 
     async def run(self, work: str, *, stop: trio.Event) -> str | None:
         """Run a piece of work in a worker, and return its result; None: it was stopped before it began.
@@ -136,7 +136,7 @@ class RayCluster:
 
     def run_on_machine(self, function: str, work: str, *, machine: str = "") -> None:
         """Run *function* on a machine, or on all, without waiting for it. Not a checkpoint."""
-        self._send(RunOnMachine(machine=machine, function=function, work=work))
+        self._send(MachineOrder(machine=machine, function=function, work=work))
 
     async def connect(self) -> None:
         """Wait until it is connected. A checkpoint. Raises `ConfigError` if it can't be used."""
@@ -144,7 +144,7 @@ class RayCluster:
             await self._answered.wait()
         refused = self._refused
         if self.is_gone or not self._answered.is_set():
-            refused = Refused(kind="unreachable", message="the cluster can't be reached")
+            refused = ClusterRefused(kind="unreachable", message="the cluster can't be reached")
         if refused is not None:
             raise ConfigError(f"{refused.message}\nNext: {_NEXT[refused.kind]}")
 
@@ -166,7 +166,7 @@ class RayCluster:
             self.is_gone = True
             self._answered.set()
             for work in self._work.values():
-                work.end(Lost(key="", kind="worker", message="the cluster can't be reached any more"))
+                work.end(WorkMissing(key="", kind="worker", message="the cluster can't be reached any more"))
 
     def close(self) -> None:
         """Let the client end. Not a checkpoint."""
@@ -177,7 +177,7 @@ class RayCluster:
             raise WorkLost("worker", "the cluster can't be reached any more")
         key, state = str(next(self._keys)), _Work()
         self._work[key] = state
-        self._send(Submit(key=key, work=work))
+        self._send(SubmitOrder(key=key, work=work))
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._stop_on, stop, key, state)
@@ -186,8 +186,8 @@ class RayCluster:
         finally:
             del self._work[key]
             if state.outcome is None:
-                self._send(Cancel(key=key, is_forced=False))
-        if isinstance(state.outcome, Ended):
+                self._send(CancelOrder(key=key, is_forced=False))
+        if isinstance(state.outcome, WorkEnded):
             return state.outcome.result
         assert state.outcome is not None
         raise WorkLost(state.outcome.kind, state.outcome.message)
@@ -195,14 +195,14 @@ class RayCluster:
     async def _stop_on(self, stop: trio.Event, key: str, state: _Work) -> None:
         """Cancel a piece of work once *stop* is set; kill its worker if that does not help. Always a checkpoint."""
         await stop.wait()
-        self._send(Cancel(key=key, is_forced=False))
+        self._send(CancelOrder(key=key, is_forced=False))
         with trio.move_on_after(STOP_SECONDS):
             await state.over.wait()
-        self._send(Cancel(key=key, is_forced=True))
+        self._send(CancelOrder(key=key, is_forced=True))
 
     async def _talk(self, stream: trio.lowlevel.FdStream) -> None:
         options = self._options
-        connect = Connect(
+        connect = ConnectOrder(
             address=options.address,
             function=options.function,
             version=__version__,
@@ -215,7 +215,7 @@ class RayCluster:
             async for order in self._orders:
                 await stream.send_all(encode_line(order))
 
-    def _send(self, order: Order) -> None:
+    def _send(self, order: ClientOrder) -> None:
         # What comes after the end concerns nobody any more.
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             self._outbox.send_nowait(order)
@@ -227,15 +227,15 @@ class RayCluster:
 
     def _take(self, line: bytes) -> None:
         match decode_line(line):
-            case Connected(slots=slots):
+            case ClusterConnected(slots=slots):
                 self._use_slots(slots)
                 self._answered.set()
-            case Refused() as refused:
+            case ClusterRefused() as refused:
                 self._refused = refused
                 self._answered.set()
-            case Capacity(slots=slots):
+            case ClusterCapacity(slots=slots):
                 self._use_slots(slots)
-            case (Ended() | Lost()) as outcome if outcome.key in self._work:
+            case (WorkEnded() | WorkMissing()) as outcome if outcome.key in self._work:
                 self._work[outcome.key].end(outcome)
             case _:
                 pass

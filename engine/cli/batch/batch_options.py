@@ -12,8 +12,11 @@ import attrs
 
 from engine.batch.batch_scheduler import BatchOptions
 from engine.batch.batch_status import Keep
+from engine.batch.batch_summary import SUMMARY_NAME
 from engine.batch.batch_task import BadLine, BatchTask, short_hash
 from engine.batch.disk_space import DiskGate
+from engine.batch.result_ledger import LEDGER_NAME
+from engine.batch.shard import Shard
 from engine.batch.task_fields import BadTask, TaskSource, parse_task
 from engine.batch.task_file import TaskList
 from engine.cli.batch.task_formats import STDIN, read_formatted_tasks
@@ -28,6 +31,7 @@ from engine.permission.rules.profiles import DEFAULT
 
 _UNNAMED: Final = "batch"
 _MAX_NAME_CHARS: Final = 100
+_JOBS: Final = 4
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -74,19 +78,28 @@ class BatchCommand:
             return _tasks_of_flags(self.args.task, source)
         return read_formatted_tasks(path, source, task_format=self.args.format, repositories=self.args.repos)
 
+    @property
+    def shard(self) -> Shard | None:
+        """The part of the batch to run; None: all of it."""
+        shard: Shard | None = self.args.shard
+        return shard
+
     def options(self, config_hash: str, work: Path, spending: SpendingLimit | None = None) -> BatchOptions:
         """Return how the batch is run; *work* is where its folders are, *spending* the limit of all tasks."""
-        args = self.args
+        args, shard = self.args, self.shard
         return BatchOptions(
             name=self.name,
             results=self.results,
-            jobs=args.jobs,
+            jobs=args.jobs or _JOBS,
             retry=args.retry,
             allow_changed=args.allow_changed,
             fresh=args.fresh,
             keep=cast("Keep", args.keep),
             retry_delay=args.retry_delay,
             config_hash=config_hash,
+            shard="" if shard is None else str(shard),
+            ledger_name=LEDGER_NAME if shard is None else shard.ledger_name,
+            summary_name=SUMMARY_NAME if shard is None else shard.summary_name,
             gates=(DiskGate((work, self.results), args.min_free),),
             spending=spending,
         )

@@ -32,9 +32,12 @@ def outcome_line(name: str, results: Path, outcome: BatchOutcome, code: int) -> 
     return json.dumps(document) + "\n"
 
 
-def outcome_text(name: str, results: Path, outcome: BatchOutcome) -> str:
-    """Return how the batch ended, for people."""
-    return "".join(f"{line}\n" for line in _outcome_lines(name, results, outcome))
+def outcome_text(
+    name: str, results: Path, outcome: BatchOutcome, again: str = "The same command runs what is left."
+) -> str:
+    """Return how the batch ended, for people; *again* says how to run what is left."""
+    lines = [*_outcome_lines(name, results, outcome), *([again] if outcome.left else [])]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _outcome_lines(name: str, results: Path, outcome: BatchOutcome) -> Iterator[str]:
@@ -42,8 +45,6 @@ def _outcome_lines(name: str, results: Path, outcome: BatchOutcome) -> Iterator[
     yield from _count_lines(outcome)
     yield from _remarks(outcome)
     yield f"results: {results}"
-    if outcome.left:
-        yield "The same command runs what is left."
 
 
 def _count_lines(outcome: BatchOutcome) -> Iterator[str]:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 
+import attrs
 import platformdirs
 import trio
 
 from engine.batch.batch_identity import batch_identity
-from engine.batch.batch_scheduler import BatchOutcome, run_batch
+from engine.batch.batch_scheduler import BatchOptions, BatchOutcome, run_batch
 from engine.batch.task_file import TaskList
 from engine.cli.batch.batch_engine import BatchEngine
 from engine.cli.batch.batch_options import BatchCommand
+from engine.cli.batch.batch_place import BatchPlace, open_place
 from engine.cli.batch.batch_reports import BatchReports, open_reports
 from engine.cli.batch.batch_text import exit_code, outcome_line, outcome_text
 from engine.cli.flags.config_flags import split_continue
@@ -35,19 +39,27 @@ def main(arguments: list[str]) -> int:
         check_output()
         command = BatchCommand.parse(split_continue(arguments))
         setup = BatchEngine(command)
-        tasks = setup.read_tasks()
+        every = setup.read_tasks()
+        tasks = every if command.shard is None else command.shard.part(every)
         for bad in tasks.bad:
             print_note(f"line {bad.line}: {escape_control_chars(bad.message)}")
         setup.prepare_process()
         become_subreaper()
         batch_id = batch_identity(command.results, command.name)
         work = platformdirs.user_cache_path("engine", appauthor=False) / "batch" / batch_id
-        return trio.run(_run, setup, tasks, work)
+        others = frozenset(task.id for task in every.tasks).difference(task.id for task in tasks.tasks)
+        options = attrs.evolve(command.options(setup.config_hash, work, setup.spending), others=others)
+        return trio.run(_run, setup, tasks, options, partial(open_place, setup, arguments, batch_id, work))
 
     return run_command("batch", run, explain=lambda error: lines_of_error(error, around))
 
 
-async def _run(setup: BatchEngine, tasks: TaskList, work: Path) -> int:
+async def _run(
+    setup: BatchEngine,
+    tasks: TaskList,
+    options: BatchOptions,
+    open_here: Callable[[], AbstractAsyncContextManager[BatchPlace]],
+) -> int:
     """Run the batch, and print what became of it. Always a checkpoint."""
     interrupted_by: int | None = None
     outcome: BatchOutcome | None = None
@@ -65,9 +77,9 @@ async def _run(setup: BatchEngine, tasks: TaskList, work: Path) -> int:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch_signals, signals, interrupt, _is_ours)
-                async with open_reports(setup.command) as reports, setup.open_runner(work) as runner:
-                    options = setup.command.options(setup.config_hash, work, setup.spending)
-                    outcome = await run_batch(tasks, runner, options, stop=stop, report=reports.report)
+                async with open_reports(setup.command) as reports, open_here() as place:
+                    fitted = place.fit(options, setup.command.args.jobs)
+                    outcome = await run_batch(tasks, place.runner, fitted, stop=stop, report=reports.report)
                 nursery.cancel_scope.cancel(reason="the batch is over")
         except BaseExceptionGroup as group:
             failure = public(group)

@@ -8,6 +8,7 @@ from typing import Final, Literal, get_args
 
 from engine.batch.batch_status import STATUSES, BatchStatus, Keep
 from engine.batch.disk_space import GIBIBYTE, FreeSpace
+from engine.cli.command_table.batch_place_flags import MERGE, PLACE_FLAGS
 from engine.cli.command_table.command_list import summary
 from engine.cli.command_table.command_spec import Argument, CommandSpec, Flag, FlagGroup
 from engine.cli.command_table.shared_flags import STORE
@@ -106,7 +107,7 @@ _RUN: Final = FlagGroup(
             value="N",
             help="run so many tasks at once",
             parse=whole(1, _MAX_JOBS),
-            default=4,
+            default_text="4; on a cluster twice what it can run",
             example="--jobs 16",
         ),
         Flag(
@@ -275,6 +276,7 @@ BATCH: Final = CommandSpec(
     "ledger. Ctrl-C ends it within seconds; the same command continues where it stopped. What the agent did is kept apart from "
     "faults of the infrastructure, which alone are retried.",
     run="engine.cli.batch.run_batch_command:main",
+    subcommands=(MERGE,),
     arguments=(
         Argument(
             name="tasks",
@@ -288,6 +290,7 @@ BATCH: Final = CommandSpec(
     groups=(
         _TASKS,
         _RUN,
+        PLACE_FLAGS,
         _FILES,
         _DISPLAY,
         _BATCH_LIMITS,
