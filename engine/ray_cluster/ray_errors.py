@@ -12,8 +12,8 @@ _VERSIONS: Final = re.compile(r"Ray: (?P<ray>[\w.+]+)\s+Python: (?P<python>[\w.+
 _ADDRESS: Final = re.compile(
     r"\b[a-z][a-z0-9+.-]*://\S+"  # URLs
     r"|\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\b"  # IPv4
-    r"|\[?\b(?:[0-9a-fA-F]{1,4}:){2,7}[0-9a-fA-F]{0,4}\b\]?(?::\d+)?"  # IPv6
-    r"|\b[\w-]+(?:\.[\w-]+)*:\d{2,5}\b"  # names with a port
+    r"|\[[0-9a-fA-F:]+\](?::\d+)?|\b[0-9a-fA-F]{1,4}(?:::?[0-9a-fA-F]{1,4}){2,7}\b"  # IPv6
+    r"|\b[\w.-]*[A-Za-z][\w.-]*:\d{2,5}\b"  # names with a port
     r"|\b[0-9a-fA-F]{32,}\b"  # tokens, and ids of nodes
 )
 _MAX_CHARS: Final = 500
