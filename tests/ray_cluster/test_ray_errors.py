@@ -4,8 +4,16 @@ import pytest
 
 from engine.ray_cluster.ray_errors import without_addresses
 
-SECRETS = ("10.0.0.12", "10.0.0.12:6379", "ray://head.internal:10001", "head-1.internal:6379", "5ec2e7" * 10 + "beef")
-SECRETS += ("fe80::1:2ff", "[2001:db8::17]:6379", "https://u:p@host/x")
+SECRETS = [
+    "10.0.0.12",
+    "10.0.0.12:6379",
+    "ray://head.internal:10001",
+    "head-1.internal:6379",
+    "5ec2e7" * 10 + "beef",
+    "fe80::1:2ff",
+    "[2001:db8::17]:6379",
+    "https://u:p@host/x",
+]
 
 
 @pytest.mark.parametrize("secret", SECRETS)

@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,12 +21,11 @@ TOKEN = "5ec2e7" * 10 + "beef"
 
 
 @contextmanager
-def ray_environment() -> Generator[Mapping[str, str]]:
-    """What a cluster is to find in its environment: a token, and a folder with a short path, since it has sockets there."""
+def ray_folder() -> Generator[str]:
+    """A folder for a cluster, with a short path, since it has sockets there. Its processes end with the block."""
     folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")
     try:
-        # A head that is gone is waited for as long.
-        yield {"RAY_AUTH_TOKEN": TOKEN, "RAY_TMPDIR": folder, "RAY_gcs_rpc_server_reconnect_timeout_s": "2"}
+        yield folder
     finally:
         for pid in processes_of(folder):
             os.kill(pid, signal.SIGKILL)
