@@ -35,7 +35,6 @@ class AttemptOrder(Value):
         host: the machine where it was given.
         store: the URL of a database; empty: the sessions are kept on the machine of the worker.
         own_store: where they are kept if that is the machine of the command.
-        pace: the name of the actor that shares the pace; empty: none does.
     """
 
     attempt: Attempt
@@ -44,7 +43,6 @@ class AttemptOrder(Value):
     host: str
     store: str
     own_store: str
-    pace: str = ""
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

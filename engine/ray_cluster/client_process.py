@@ -36,8 +36,18 @@ from engine.ray_cluster.client_lines import (
     encode_line,
 )
 from engine.ray_cluster.node_functions import version_probe
-from engine.ray_cluster.ray_api import Ray, RayFunction, RayTask, WorkerFunction, import_ray, pin_to_machine
+from engine.ray_cluster.ray_api import (
+    Ray,
+    RayActor,
+    RayFunction,
+    RayTask,
+    WorkerFunction,
+    import_ray,
+    pin_to_machine,
+    start_actor,
+)
 from engine.ray_cluster.ray_errors import loss_of, refusal_of
+from engine.ray_cluster.shared_pace import PACE_NAME, PaceActor
 
 # Seconds. A machine that has joined the cluster is used after this time at the latest.
 LOOK_SECONDS: Final = 2.0
@@ -83,6 +93,7 @@ class _Client:
     _send: Callable[[ClientReply], None]
     _news: SimpleQueue[_News]
     _function: RayFunction = attrs.field(init=False)
+    _pace: RayActor = attrs.field(init=False)
     _running: dict[str, RayTask] = attrs.field(factory=dict[str, RayTask], init=False)
     _slots: int = attrs.field(default=0, init=False)
 
@@ -103,6 +114,8 @@ class _Client:
             return refused
         memory = {"memory": self._order.memory} if self._order.memory else {}
         self._function = self._remote(_load(self._order.function), num_cpus=self._order.cpus, **memory)
+        # Kept: an actor to which nothing refers is ended.
+        self._pace = start_actor(self._ray, PaceActor, PACE_NAME)
         self._slots = sum(machine.slots for machine in machines)
         return ClusterConnected(slots=self._slots, machines=len(machines))
 

@@ -26,6 +26,24 @@ class RayFunction(Protocol):
         ...
 
 
+class RayActor(Protocol):
+    """A `PaceActor` in the cluster."""
+
+    exchange: RayFunction
+
+
+class RayActorClass(Protocol):
+    """A class whose instances run in the cluster."""
+
+    def options(self, *, name: str) -> RayActorClass:
+        """Return it with a name for its instance."""
+        ...
+
+    def remote(self) -> RayActor:
+        """Make an instance."""
+        ...
+
+
 class RayContext(Protocol):
     """Where this process runs."""
 
@@ -79,6 +97,10 @@ class Ray(Protocol):
         """Return the results of tasks. It blocks. Raises what they have raised."""
         ...
 
+    def get_actor(self, name: str) -> RayActor:
+        """Return the actor of that name, of the same job. It blocks. Raises `ValueError` if there is none."""
+        ...
+
     def get_runtime_context(self) -> RayContext:
         """Return where this process runs."""
         ...
@@ -94,3 +116,9 @@ def pin_to_machine(machine: str) -> object:
     strategies = import_module("ray.util.scheduling_strategies")
     strategy: object = strategies.NodeAffinitySchedulingStrategy(machine, soft=False)
     return strategy
+
+
+def start_actor(ray: Ray, kind: type, name: str) -> RayActor:
+    """Start the only instance of a class, which takes no CPU, and is started anew if its machine is lost."""
+    make = cast("Callable[[type], RayActorClass]", ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0))
+    return make(kind).options(name=name).remote()

@@ -27,7 +27,7 @@ from engine.cli.plugin_code import package_hooks
 from engine.core.errors import ConfigError
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.budget import SpendingLimit
-from engine.pace import LocalPace, Pace, postgres_pace
+from engine.pace import LeasedPace, LocalPace, Pace, PermitOffice, postgres_pace
 from engine.process.own_environment import hide_own_secrets
 from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
@@ -52,12 +52,14 @@ class BatchEngine:
         place: the store's location.
         spending: the limit of all tasks together; None: there is none.
         config_hash: what names the configuration.
+        permit_office: grants permits for requests to all processes of the batch; None: there is only this one.
     """
 
     def __init__(self, command: BatchCommand) -> None:
         """Read the configuration."""
         args = command.args
         self.command = command
+        self.permit_office: PermitOffice | None = None
         self._folders = FolderSettings(args, command.permissions)
         config = self._folders.config(args.cwd)
         self._layers = self._folders.layers(config)
@@ -113,7 +115,9 @@ class BatchEngine:
     def _pace(self) -> Pace:
         """Return the pace of requests: shared by all engines with the database, or else of this process."""
         args = self.command.args
-        make = partial(postgres_pace, self.place) if self.place.startswith(DATABASES) else LocalPace
+        if self.place.startswith(DATABASES):
+            return postgres_pace(self.place, reserve=args.reserve, requests_minute=args.rpm, tokens_minute=args.tpm)
+        make = LocalPace if self.permit_office is None else partial(LeasedPace, self.permit_office)
         return make(reserve=args.reserve, requests_minute=args.rpm, tokens_minute=args.tpm)
 
     def _problem(self, task: BatchTask) -> str:

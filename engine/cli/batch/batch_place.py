@@ -13,6 +13,7 @@ from engine.batch.attempt_runner import AttemptRunner, StartGate
 from engine.batch.batch_scheduler import BatchOptions
 from engine.cli.batch.batch_engine import BatchEngine
 from engine.cli.terminal.standard_streams import print_note
+from engine.core.errors import ConfigError
 from engine.tools.tool_text import counted
 
 _WORKER: Final = "engine.cli.batch.ray_worker:run_order"
@@ -55,6 +56,11 @@ async def open_place(
         async with setup.open_runner(work) as runner:
             yield BatchPlace(runner=runner)
         return
+    if setup.spending is not None:
+        raise ConfigError(
+            "--max-cost and --max-tokens hold in one process, and a cluster has many\n"
+            "Next: leave them out, and limit each task: max_cost in the configuration, limits in a task's line"
+        )
     # Imported here: most batches run here.
     from engine.ray_cluster.cluster import ClusterOptions, open_cluster
     from engine.ray_cluster.ray_runner import RayCommand, RayRunner

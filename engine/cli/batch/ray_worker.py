@@ -8,7 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import AsyncIterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from engine.export.json_document import render_json_document
 from engine.process.own_environment import overwrite
 from engine.ray_cluster.attempt_order import FOLDERS, AttemptOrder, AttemptReturn, decode_order, encode_return
 from engine.ray_cluster.ray_api import import_ray
+from engine.ray_cluster.shared_pace import PACE_NAME, ActorOffice
 from engine.ray_cluster.worker_places import choose_store, sees_results, work_root
 from engine.snapshots.snapshot_dir import write_atomically
 
@@ -87,6 +88,8 @@ def _setup(order: AttemptOrder) -> BatchEngine:
             "setup",
             f"{socket.gethostname()} has another configuration than the command: model, agent, permissions or limits",
         )
+    with suppress(ValueError):  # the machine of the actor is lost, say: then this worker has a pace of its own
+        setup.permit_office = ActorOffice(import_ray().get_actor(PACE_NAME))
     # What Ray needs itself stays: it reads these variables without Python.
     overwrite(name for name in os.environ if setup.secrets.holds(name) and not name.startswith("RAY_"))
     return setup
