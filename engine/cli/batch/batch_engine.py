@@ -27,7 +27,10 @@ from engine.cli.plugin_code import package_hooks
 from engine.core.errors import ConfigError
 from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.budget import SpendingLimit
-from engine.pace import LeasedPace, LocalPace, Pace, PermitOffice, postgres_pace
+from engine.pace.leased_pace import LeasedPace, PermitOffice
+from engine.pace.local_pace import LocalPace
+from engine.pace.pace_port import Pace
+from engine.pace.postgres_pace import postgres_pace
 from engine.process.own_environment import hide_own_secrets
 from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
