@@ -49,6 +49,9 @@ PROMPTS = (
     "bash yes | head -c 3000000",
     "tree 4.25",
 )
+# Of so many kinds at least are the ends of turns, sessions and clients that are counted.
+KINDS = 7
+_PATIENCE = 120.0
 # Until connections are closed, and what a command leaves is reaped.
 _REST = 2.0
 
@@ -58,6 +61,7 @@ class Soak:
     """What the tasks share.
 
     Attributes:
+        most_sessions: how many work at a time.
         working: the scopes of the sessions at work.
         rest: set while the tasks may work.
         counts: what has happened.
@@ -67,6 +71,7 @@ class Soak:
     engine: engine.Engine
     store: SqliteStore
     folder: Path
+    most_sessions: int
     open_ids: list[str] = attrs.field(factory=list[str], init=False)
     working: set[trio.CancelScope] = attrs.field(factory=set[trio.CancelScope], init=False)
     may_work: trio.Event = attrs.field(factory=trio.Event, init=False)
@@ -93,7 +98,8 @@ class Soak:
         self.open_ids.append(session.id)
         try:
             for _ in range(rng.randrange(1, 4)):
-                with trio.move_on_after(rng.choice((0.01, 0.1, 0.5, 2.0))):
+                # The longest one: some turns end by themselves, however busy the machine is.
+                with trio.move_on_after(rng.choice((0.01, 0.1, 0.5, 2.0, 30.0))):
                     async with session.prompt(rng.choice(PROMPTS)) as turn:
                         if rng.random() < 0.3:
                             await trio.sleep(rng.random())
@@ -143,10 +149,13 @@ class Soak:
         self.rested = trio.Event()
         self.may_work.set()
         await trio.sleep(seconds)
+        with trio.move_on_after(_PATIENCE):  # a busy machine gets to less in the same time
+            while len(self.counts) < KINDS or self.counts["sessions"] <= self.most_sessions:
+                await trio.sleep(0.05)
         self.may_work = trio.Event()
         for scope in self.working:
             scope.cancel(reason="a rest")
-        with trio.fail_after(60):
+        with trio.fail_after(120):
             while self.working:
                 await self.rested.wait()
                 self.rested = trio.Event()
@@ -180,7 +189,7 @@ async def main(host: str, folder: Path, seconds: float, samples: int, count: int
     async with engine.open_engine(
         model=model, tools=builtin_tools(), store=store, permissions=permissions, settings=settings
     ) as eng:
-        soak = Soak(eng, store, project)
+        soak = Soak(eng, store, project, count)
         async with trio.open_nursery() as nursery:
             served = await nursery.start(serve, eng, ServeOptions(folder=folder / "run"))
             for number in range(count):
