@@ -132,8 +132,8 @@ class TableWriter(Protocol):
         """Remove a session and its lease; False: there is none."""
         ...
 
-    def reclaim_space(self) -> None:
-        """Return some unused space to the file system."""
+    def reclaim_space(self) -> bool:
+        """Free some of the space of deleted sessions; return whether there may be more to free."""
         ...
 
 

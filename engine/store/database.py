@@ -213,7 +213,7 @@ class DatabaseStore(TableQueries):
         await self._run_commands([order])
         if order.error is not None:
             raise order.error
-        await self._run_commands([ReclaimSpace()])
+        await self._reclaim_space()
         return order.deleted
 
     async def prune(self, *, older_than: float, keep: int = 0) -> Sequence[SessionId]:
@@ -225,7 +225,7 @@ class DatabaseStore(TableQueries):
             await self._run_commands(orders)
             deleted += [session_id for order in orders for session_id in order.deleted]
         if deleted:
-            await self._run_commands([ReclaimSpace()])
+            await self._reclaim_space()
         return deleted
 
     # -- leases ---------------------------------------------------------------------------
@@ -391,6 +391,14 @@ class DatabaseStore(TableQueries):
             for order in orders:
                 order.is_withdrawn = True
             raise
+
+    async def _reclaim_space(self) -> None:
+        """Free the space of deleted sessions, a part in each transaction. A checkpoint. Raises `StoreError`."""
+        order = ReclaimSpace()
+        await self._run_commands([order])
+        while order.has_more:
+            order = ReclaimSpace()
+            await self._run_commands([order])
 
     async def _wait_written(self, session_id: SessionId) -> None:
         """Wait until a session's queued events can be read. Always a checkpoint. Raises `StoreError`."""

@@ -166,11 +166,17 @@ class DeleteSession(WriteCommand):
 
 @attrs.define(eq=False, repr=False)
 class ReclaimSpace(WriteCommand):
-    """Returns some unused pages to the file system."""
+    """Frees some of the space of deleted sessions.
+
+    Attributes:
+        has_more: whether there may be more to free.
+    """
+
+    has_more: bool = attrs.field(default=False, init=False)
 
     def run(self, at: WriteTransaction) -> None:
-        """Return them."""
-        at.tables.reclaim_space()
+        """Free it."""
+        self.has_more = at.tables.reclaim_space()
 
 
 @attrs.define(eq=False, repr=False)

@@ -55,7 +55,8 @@ SELECT pg_relation_size('events') <= %s
 _DAMAGED: Final = """
 WITH listed AS (SELECT id, seq FROM sessions WHERE tenant = %(tenant)s),
 stored AS (SELECT session_id, count(*) AS n, min(seq) AS first, max(seq) AS last FROM events
-    WHERE tenant = %(tenant)s GROUP BY session_id)
+    WHERE tenant = %(tenant)s AND session_id NOT IN (SELECT session_id FROM removals WHERE tenant = %(tenant)s)
+    GROUP BY session_id)
 SELECT session_id FROM (
     SELECT session_id FROM stored LEFT JOIN listed ON listed.id = stored.session_id
         WHERE first <> 1 OR last <> n OR listed.seq IS DISTINCT FROM last
@@ -64,6 +65,7 @@ SELECT session_id FROM (
 ) AS damaged ORDER BY session_id
 """
 _TIDY: Final = """
-WITH gone AS (DELETE FROM leases WHERE tenant = %(tenant)s AND expires < now() - %(after)s::interval)
+WITH gone AS (DELETE FROM leases WHERE tenant = %(tenant)s AND expires < now() - %(after)s::interval),
+unwatched AS (DELETE FROM watchers WHERE tenant = %(tenant)s AND expires < now() - %(after)s::interval)
 DELETE FROM writers WHERE tenant = %(tenant)s AND at < now() - %(after)s::interval
 """

@@ -136,7 +136,7 @@ CREATE TABLE watchers (
 CREATE INDEX watchers_of_owner ON watchers (owner);
 CREATE TABLE removals (
     session_id text COLLATE "C" PRIMARY KEY
-);
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 ALTER TABLE writers SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0);
 ALTER TABLE leases SET (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,

@@ -30,6 +30,12 @@ _OF_TENANT: Final = (
 )
 # The advice for a gap in the journal. (`engine sessions repair` is for files.)
 _REMEDY: Final = "restore the database from a backup"
+# Those of a session that was deleted may still be there.
+_EVENTS: Final = """
+SELECT seq, body FROM events WHERE tenant = %(tenant)s AND session_id = %(session)s AND seq > %(after)s
+    AND NOT EXISTS (SELECT 1 FROM removals WHERE tenant = %(tenant)s AND session_id = %(session)s)
+ORDER BY seq
+"""
 
 
 @attrs.frozen
@@ -42,8 +48,7 @@ class PostgresTableReader:
     def load(self, session_id: SessionId, schema: Schema, *, after: int = 0) -> Sequence[Durable]:
         """See `TableReader`."""
         rows = self._connection.execute(
-            "SELECT seq, body FROM events WHERE tenant = %s AND session_id = %s AND seq > %s ORDER BY seq",
-            (self._tenant, session_id, after),
+            _EVENTS, {"tenant": self._tenant, "session": session_id, "after": after}
         ).fetchall()
         return events_from_rows(session_id, rows, schema, after=after, remedy=_REMEDY)
 
@@ -51,8 +56,7 @@ class PostgresTableReader:
         """See `TableReader`."""
         with self._consistent_view():
             rows = self._connection.execute(
-                "SELECT seq, body FROM events WHERE tenant = %s AND session_id = %s ORDER BY seq",
-                (self._tenant, session_id),
+                _EVENTS, {"tenant": self._tenant, "session": session_id, "after": 0}
             ).fetchall()
             kept = self._connection.execute(
                 "SELECT seq, body FROM states WHERE tenant = %s AND session_id = %s AND made_by = %s",
@@ -161,6 +165,7 @@ class PostgresTableReader:
             "SELECT id, session_id FROM texts WHERE tenant = %(tenant)s AND words @@ %(query)s::tsquery"
             " AND (%(cwd)s::text IS NULL"
             " OR session_id IN (SELECT id FROM sessions WHERE tenant = %(tenant)s AND cwd = %(cwd)s))"
+            " AND NOT EXISTS (SELECT 1 FROM removals WHERE tenant = %(tenant)s AND session_id = texts.session_id)"
             " ORDER BY id DESC LIMIT %(looked_at)s",
             {"tenant": self._tenant, "query": query.query, "cwd": cwd, "looked_at": MAX_SEARCHED_TEXTS},
         ).fetchall()

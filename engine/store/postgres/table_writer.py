@@ -21,6 +21,7 @@ from engine.core.ids import PartId, SessionId
 from engine.store.backend import EventRow
 from engine.store.leases import Lease, Owner
 from engine.store.postgres.connections import Connection
+from engine.store.postgres.removals import begin_removal, finish_removal, remove_batch
 from engine.store.postgres.task_table import TaskTable
 from engine.store.postgres.text_table import PostgresTextTable, copy_escaped, postgres_text
 from engine.store.projection import SessionChange, make_title
@@ -132,7 +133,7 @@ _SPENT: Final = (
     "cost",
     "session",
 )
-_OF_A_SESSION: Final[tuple[LiteralString, ...]] = ("events", "states", "drafts", "texts", "leases")
+_OF_A_SESSION: Final[tuple[LiteralString, ...]] = ("states", "drafts", "leases")
 
 
 @attrs.frozen
@@ -261,6 +262,8 @@ class PostgresTableWriter:
         is_taken = self._connection.execute(_TAKE, values).rowcount == 1
         if is_taken and over is not None and over.owner != owner.id:
             self._figures.takeovers += 1
+        if is_taken:
+            finish_removal(self._connection, self._tenant, session_id)
         return is_taken
 
     def renew_leases(self, owner: Owner) -> None:
@@ -313,6 +316,7 @@ class PostgresTableWriter:
     def delete_session(self, session_id: SessionId) -> bool:
         """See `TableWriter`."""
         own = (self._tenant, session_id)
+        begin_removal(self._connection, self._tenant, session_id)
         # What the session has spent stays in the sums, without its name.
         for table in _OF_A_SESSION:
             self._connection.execute(f"DELETE FROM {table} WHERE tenant = %s AND session_id = %s", own)  # noqa: S608  # names of ours
@@ -320,8 +324,9 @@ class PostgresTableWriter:
         self._connection.execute("DELETE FROM spent WHERE tenant = %s AND root_id = %s AND root_id <> ''", own)
         return self._connection.execute("DELETE FROM sessions WHERE tenant = %s AND id = %s", own).rowcount == 1
 
-    def reclaim_space(self) -> None:
-        """See `TableWriter`: the server does this by itself."""
+    def reclaim_space(self) -> bool:
+        """See `TableWriter`: it removes the events of deleted sessions; the server reuses their space by itself."""
+        return remove_batch(self._connection, self._tenant)
 
     # -- texts ----------------------------------------------------------------------------
 

@@ -206,8 +206,9 @@ class SqliteTableWriter(Value):
         self._connection.execute("DELETE FROM sessions WHERE id = ?", (session_id,))
         return True
 
-    def reclaim_space(self) -> None:
-        """See `TableWriter`."""
+    def reclaim_space(self) -> bool:
+        """See `TableWriter`. What is left is freed with the next sessions that are deleted."""
         # At most 10,000 pages (80 MB) at once, since the file is locked for that time. `fetchall`, since each step
         # frees one page.
         self._connection.execute("PRAGMA incremental_vacuum (10000)").fetchall()
+        return False
