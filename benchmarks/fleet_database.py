@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -17,7 +19,6 @@ import trio
 from benchmarks.storing import session
 from engine.core.events import Durable, TextDelta
 from engine.core.ids import MessageId, PartId, SessionId
-
 from engine.store.postgres.open import open_postgres_store
 from engine.store.postgres.store import PostgresStore
 from tests.store.server import Server
@@ -131,9 +132,10 @@ async def _commits(server: Server, commits: int = 150, many: int = 40) -> Commit
         """Return the CPU seconds of this process and of the server for one commit of *size* events."""
         ours, theirs = time.process_time(), server_cpu(server)
         for _ in range(commits):
-            for _ in range(size):
-                store.put(event := next(events))
-            await store.flushed(event.session_id, event.seq or 0)
+            batch = list(itertools.islice(events, size))
+            for event in batch:
+                store.put(event)
+            await store.flushed(batch[-1].session_id, batch[-1].seq or 0)
         return (time.process_time() - ours) / commits, (server_cpu(server) - theirs) / commits
 
     events = iter(journal)
@@ -269,33 +271,34 @@ async def _open_and_close(server: Server, schema: str) -> None:
     await (await open_postgres_store(server.dsn(), namespace=schema)).aclose()
 
 
+async def _insert(store: PostgresStore, journal: Sequence[Durable]) -> None:
+    for event in journal:
+        store.put(event)
+    await store.flushed(journal[0].session_id, len(journal))
+
+
 async def _compare(server: Server, rounds: int) -> Sequence[Growth]:
     stores = [await open_postgres_store(server.dsn(), namespace=schema) for schema in ("few", "many")]
     journals = [[session(SessionId(f"new_{number}"), 1) for number in range(rounds + 1)] for _ in stores]
     times: dict[str, tuple[list[float], list[float]]] = {}
 
-    async def timed(name: str, place: int, work: Callable[[], object]) -> None:
+    async def timed(name: str, place: int, work: Callable[[], Awaitable[object]]) -> None:
         began = time.perf_counter()
-        await work()  # type: ignore[misc]  # all of them are async
+        await work()
         times.setdefault(name, ([], []))[place].append(time.perf_counter() - began)
 
     for number in range(rounds + 1):
         for place, store in enumerate(stores):
             journal = journals[place][number]
 
-            async def insert(store: PostgresStore = store, journal: Sequence[Durable] = journal) -> None:
-                for event in journal:
-                    store.put(event)
-                await store.flushed(journal[0].session_id, len(journal))
-
             name = journal[0].session_id
-            await timed("a turn of a new session is inserted", place, insert)
-            await timed("a session is read", place, lambda store=store, name=name: store.load(name))
-            await timed("the newest hundred are listed", place, lambda store=store: store.list_sessions())
+            await timed("a turn of a new session is inserted", place, partial(_insert, store, journal))
+            await timed("a session is read", place, partial(store.load, name))
+            await timed("the newest hundred are listed", place, store.list_sessions)
             if number % 10 == 1:
                 store.release(name)
                 await store.released()
-                await timed("a session is deleted", place, lambda store=store, name=name: store.delete(name))
+                await timed("a session is deleted", place, partial(store.delete, name))
     for store in stores:
         await store.aclose()
     return [

@@ -139,7 +139,7 @@ async def test_doctor_counts_engines_and_connections(database: Database) -> None
         assert server.do("SELECT 1 FROM pg_namespace WHERE nspname = 'engine'", database=name) == []
         stores = [await open_postgres_store(server.url(name)) for _ in range(3)]
         # One that was killed: its row is left.
-        server.do("INSERT INTO engine.writers VALUES ('dead', 1, now(), 0, '')", database=name)
+        server.do("INSERT INTO engine.writers (owner, number, at, tenant) VALUES ('dead', 1, now(), '')", database=name)
         server.do(f"ALTER DATABASE {name} CONNECTION LIMIT 15")
         found = look(StoreConfig())
         assert (found.state, found.next) == ("warn", "engine config set store.max_connections 3")
