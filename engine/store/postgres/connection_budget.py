@@ -23,7 +23,8 @@ SELECT least(
 ), EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('writers') AND attname = 'backend')
 """
 _ENGINES: Final = """
-SELECT count(*) FROM writers JOIN pg_stat_activity ON pid = backend AND datname = current_database()
+SELECT count(*) FROM writers JOIN pg_stat_activity AS server ON server.pid = writers.backend
+    AND server.datname = current_database()
 """
 
 
