@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import attrs
@@ -24,6 +25,7 @@ from engine.cli.command_table.command_spec import CommandSpec
 from engine.cli.command_table.find_command import find_subcommand, load_spec
 from engine.core.errors import ConfigError
 from tests.cli.forked import forking_engine
+from tests.store.server import shared_server
 from tests.test_docs_blocks import DOCS, PAGES, REPOSITORY, blocks_of, prose_of
 
 SHELLS = {"console", "sh", "bash"}
@@ -249,7 +251,25 @@ def bash(script: str, world: World) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("script", [script for script in SCRIPTS if script.runnable()], ids=lambda script: script.name)
 def test_commands_run_as_pasted(script: Script, world: World) -> None:
-    bash("\n".join(script.runnable()), world)
+    with database_of(script, world) as env:
+        bash("\n".join(script.runnable()), attrs.evolve(world, env={**world.env, **env}))
+
+
+@contextmanager
+def database_of(script: Script, world: World) -> Generator[dict[str, str]]:
+    """The variables for the page about fleets: a database, and an `engine` that gets the signals which a shell sends."""
+    if script.page.name != "run-a-fleet.md":
+        yield {}
+        return
+    programs = world.home / "own"
+    programs.mkdir()
+    (programs / "engine").write_text(f'#!/bin/sh\nexec {sys.executable} -m engine "$@"\n')
+    (programs / "engine").chmod(0o755)
+    server = shared_server()
+    name = server.name()
+    server.do(f"CREATE DATABASE {name}")
+    yield {"ENGINE_STORE": server.url(name), "PATH": f"{programs}:{world.env['PATH']}"}
+    server.do(f"DROP DATABASE {name} WITH (FORCE)")
 
 
 # ---- sentences -------------------------------------------------------------------------------------------------------
