@@ -15,6 +15,7 @@ from importlib.metadata import version
 
 from benchmarks import (
     acp,
+    batch,
     boxes,
     cancelled_functions,
     cancelled_runs,
@@ -48,6 +49,7 @@ from benchmarks.report import Figure, Row, table
 
 FIGURES: tuple[Figure, ...] = (
     steps.FIGURE,
+    batch.FIGURE,
     deltas.FIGURE,
     streaming.FIGURE,
     tracing.FIGURE,

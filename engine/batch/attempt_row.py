@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar, cast
 
 import attrs
@@ -136,6 +136,15 @@ def _encode(row: AttemptRow) -> str:
 
 def decode_row(line: str | bytes) -> AttemptRow:
     """Return the row of a line. Unknown members, of a newer engine, are ignored. Raises `DamagedRow`."""
+    return _parse(line, _decode)
+
+
+def decode_digest(line: str | bytes) -> AttemptRow:
+    """Return what sums need of a row, twice as fast: other fields have their defaults. Raises `DamagedRow`."""
+    return _parse(line, _decode_digest)
+
+
+def _parse(line: str | bytes, decode: Callable[[dict[str, object]], AttemptRow]) -> AttemptRow:
     try:
         document: object = json.loads(line)
     except ValueError as error:
@@ -144,31 +153,41 @@ def decode_row(line: str | bytes) -> AttemptRow:
         raise DamagedRow("it is no JSON object")
     fields = cast("dict[str, object]", document)
     try:
-        return _decode(fields)
+        return decode(fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise DamagedRow(f"it is no row: {error!r}") from error
 
 
 def _decode(fields: dict[str, object]) -> AttemptRow:
-    own = {name: fields[name] for name in _FIELDS if name in fields}
+    output, usage, times, error, retries, notes = (fields.pop(name, None) for name in _NESTED)
+    own = fields if fields.keys() <= _PLAIN else {name: value for name, value in fields.items() if name in _PLAIN}
     _check_words(own)
-    row = AttemptRow(**own)  # type: ignore[arg-type]  # JSON: what is compared is checked above
-    output = fields.get("output")
-    return attrs.evolve(
-        row,
+    return AttemptRow(
+        **own,  # type: ignore[arg-type]  # JSON: what is compared is checked above
         output=None if output is None else json.dumps(output),
-        usage=Usage(**_numbers(fields.get("usage"), _USAGE)),  # type: ignore[arg-type]  # whole numbers, as written
-        times=_numbers(fields.get("times"), PHASES),
-        error=_error(fields.get("error")),
-        retries=_texts(fields.get("retries")),
-        notes=_texts(fields.get("notes")),
+        usage=Usage(**_numbers(usage, _USAGE)),  # type: ignore[arg-type]  # whole numbers, as written
+        times=_numbers(times, PHASES),
+        error=_error(error) if error else None,
+        retries=_texts(retries) if retries else (),
+        notes=_texts(notes) if notes else (),
+    )
+
+
+def _decode_digest(fields: dict[str, object]) -> AttemptRow:
+    # A ledger may have a hundred thousand rows, which are read before anything runs.
+    _check_words(fields)
+    error, usage = fields.get("error"), cast("dict[str, int]", fields.get("usage") or {})
+    return AttemptRow(
+        **{name: fields[name] for name in _DIGEST if name in fields},  # type: ignore[arg-type]  # as in `_decode`
+        usage=Usage(**usage) if usage.keys() <= _USAGE_NAMES else Usage(**_numbers(usage, _USAGE)),  # type: ignore[arg-type]
+        error=_error(error) if error else None,
     )
 
 
 def _check_words(own: dict[str, object]) -> None:
-    if not (isinstance(own["id"], str) and isinstance(own["attempt"], int) and own["status"] in STATUSES):
+    if not (isinstance(own["id"], str) and isinstance(own["attempt"], int) and own["status"] in _STATUSES):
         raise ValueError("id, attempt or status")
-    if own.get("stop_reason") not in {None, *STOP_REASONS}:
+    if own.get("stop_reason") not in _STOP_REASONS:
         raise ValueError("stop_reason")
 
 
@@ -177,9 +196,7 @@ def _numbers(value: object, names: Iterable[Name]) -> dict[Name, float]:
     return {name: members[name] for name in names if name in members}
 
 
-def _error(value: object) -> AttemptError | None:
-    if value is None:
-        return None
+def _error(value: object) -> AttemptError:
     members = cast("dict[str, str]", value)
     return AttemptError(kind=members["class"], message=members["message"])
 
@@ -206,9 +223,13 @@ def _cut(text: str, most: int) -> str:
 
 
 _USAGE: Final = tuple(field.name for field in attrs.fields(Usage))
-# Those whose value is JSON as it is.
-_FIELDS: Final = tuple(
-    field.name
-    for field in attrs.fields(AttemptRow)
-    if field.name not in {"output", "usage", "times", "error", "retries", "notes"}
+# Those whose value is not JSON as it is, and the others.
+_NESTED: Final = ("output", "usage", "times", "error", "retries", "notes")
+_FIELDS: Final = tuple(field.name for field in attrs.fields(AttemptRow) if field.name not in _NESTED)
+_PLAIN: Final = frozenset(_FIELDS)
+_STOP_REASONS: Final = frozenset({None, *STOP_REASONS})
+_STATUSES: Final = frozenset(STATUSES)
+_USAGE_NAMES: Final = frozenset(_USAGE)
+_DIGEST: Final = (
+    *("id", "attempt", "status", "session", "continued", "cost", "cost_known", "denied", "task_hash", "config_hash"),
 )

@@ -16,7 +16,7 @@ from typing import Final
 import attrs
 import trio
 
-from engine.batch.attempt_row import AttemptError, AttemptRow, infra_class
+from engine.batch.attempt_row import AttemptError, AttemptRow, decode_digest, infra_class
 from engine.batch.attempt_runner import Attempt, AttemptRunner, StartGate
 from engine.batch.batch_events import BatchEvent, BatchStarted, BatchTotals, Report, TaskEnded, TaskQueued, TaskStarted
 from engine.batch.batch_identity import batch_identity
@@ -145,7 +145,7 @@ async def run_batch(
 
 def _read(ledger: ResultLedger) -> BatchTally:
     tally = BatchTally()
-    for row in ledger.rows():
+    for row in ledger.rows(decode_digest):
         tally.feed(row)
     return tally
 
@@ -289,7 +289,7 @@ class _Batch:
     def _plan(self) -> Iterator[QueuedAttempt]:
         """Yield the attempts to run."""
         for task in self._tasks.tasks:
-            record = self._tally.records.get(task.id, TaskRecord())
+            record = self._tally.records.get(task.id) or TaskRecord()
             is_done = record.status in DONE_STATUSES and record.status not in self._options.retry
             if not (record.attempt and is_done and record.task_hash == task.hash):
                 yield QueuedAttempt(self._attempt(task, record))

@@ -90,7 +90,8 @@ class BatchTally:
     def feed(self, row: AttemptRow) -> None:
         """Take in a row, which is newer than all before it."""
         self.rows += 1
-        self.usage += row.usage
+        if row.usage.total:
+            self.usage += row.usage
         self.cost += row.cost
         self.has_whole_cost = self.has_whole_cost and row.cost_known
         self.denied += row.denied

@@ -54,6 +54,8 @@ class BatchTask(Value):
         output_schema: what the answer must fit, as JSON text; empty: it is text.
         metadata: the author's own, as JSON text; empty: none.
         line: where it is in the file, from 1.
+        hash: what names its content: a row that has another hash is of another task. What can't change a result does not
+            count.
     """
 
     id: str
@@ -74,12 +76,13 @@ class BatchTask(Value):
     output_schema: str = ""
     metadata: str = ""
     line: int = 0
+    hash: str = attrs.field(init=False, eq=False, repr=False)
 
-    @property
-    def hash(self) -> str:
-        """What names its content: a row that has another hash is of another task. What can't change a result does not count."""
-        fields = attrs.asdict(self, filter=attrs.filters.exclude("line", "metadata", "attempts"))
-        return short_hash(json.dumps(fields, sort_keys=True))
+    @hash.default  # noqa: A003  # the field, on purpose
+    def _hash(self) -> str:
+        # Once for each task: a batch of a hundred thousand is compared with its ledger before anything runs.
+        fields = [_plain(getattr(self, name)) for name in _HASHED]
+        return short_hash(json.dumps(fields))
 
     @property
     def prompt_hash(self) -> str:
@@ -110,3 +113,13 @@ class BadLine(Value):
 def short_hash(text: str) -> str:
     """Return a name for *text*."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]
+
+
+def _plain(value: object) -> object:
+    """Return a field as JSON has it."""
+    return attrs.astuple(value) if isinstance(value, (Limits, TaskCommand)) else value
+
+
+_HASHED: Final = tuple(
+    field.name for field in attrs.fields(BatchTask) if field.name not in {"line", "metadata", "attempts", "hash"}
+)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -79,14 +79,14 @@ class ResultLedger:
         if self._failure is not None and error is None:
             raise self._failure
 
-    def rows(self) -> Iterator[AttemptRow]:
+    def rows(self, decode: Callable[[bytes], AttemptRow] = decode_row) -> Iterator[AttemptRow]:
         """Yield the rows, the oldest first. It blocks. A line that is none is noted in `damaged`. Raises `StoreError`."""
         self.damaged.clear()
         try:
             with self.path.open("rb") as file:
                 for number, line in enumerate(file, 1):
                     try:
-                        yield decode_row(line)
+                        yield decode(line)
                     except DamagedRow:
                         self.damaged.append(number)
         except OSError as error:

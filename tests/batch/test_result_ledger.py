@@ -16,10 +16,13 @@ from engine.batch.attempt_row import (
     AttemptError,
     AttemptRow,
     DamagedRow,
+    decode_digest,
     decode_row,
     encode_row,
     infra_class,
 )
+from engine.batch.batch_summary import batch_summary
+from engine.batch.batch_tally import BatchTally
 from engine.batch.result_ledger import ResultLedger
 from engine.core.errors import ConfigError, StoreError
 from engine.core.messages import Usage
@@ -211,3 +214,17 @@ def test_a_full_disk_leaves_whole_rows(tmp_path: Path) -> None:
 
     errors = trio.run(main)
     assert [error.is_full for error in errors] == [True] * 3
+
+
+def test_sums_need_no_more_than_the_digest() -> None:
+    rows = [
+        ROW,
+        attrs.evolve(ROW, id="b", status="passed", error=None),
+        attrs.evolve(ROW, attempt=3, status="passed", error=None),
+    ]
+    whole, digests = BatchTally(), BatchTally()
+    for row in rows:
+        whole.feed(row)
+        digests.feed(decode_digest(encode_row(row)))
+    assert batch_summary("b", whole, tasks=2) == batch_summary("b", digests, tasks=2)
+    assert attrs.asdict(whole.records["a"]) == attrs.asdict(digests.records["a"])
