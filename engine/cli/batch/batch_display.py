@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Literal, TypeAlias
 
@@ -24,7 +24,9 @@ from engine.cli.terminal.output import Output
 from engine.cli.terminal.standard_streams import print_error, standard_output
 from engine.cli.terminal.terminal_text import symbols_for
 from engine.cli.text.styled_text import PALETTE, PLAIN, cell_width, clip_line, line_of, paint, plain_text
+from engine.pace.pace_port import LaneStatus
 
+Lanes: TypeAlias = Callable[[], Sequence[LaneStatus]]
 DisplayMode: TypeAlias = Literal["live", "lines", "json", "none"]
 
 _REDRAW_SECONDS: Final = 0.5
@@ -42,6 +44,7 @@ class BatchDisplay:
     _output: Output
     _mode: DisplayMode
     _region: LiveRegion
+    _lanes: Lanes = tuple
     _progress: BatchProgress = attrs.field(factory=BatchProgress, init=False)
     # Lines to be printed above the region.
     _lines: list[str] = attrs.field(factory=list[str], init=False)
@@ -108,12 +111,12 @@ class BatchDisplay:
         self._lines.clear()
 
     def _counts(self) -> str:
-        return counts_line(self._progress, trio.current_time(), symbols_for(self._output.encoding))
+        return counts_line(self._progress, trio.current_time(), symbols_for(self._output.encoding), self._lanes())
 
 
 @asynccontextmanager
 async def open_display(
-    *, json: bool = False, quiet: bool = False, colour: ColourChoice = "auto"
+    *, json: bool = False, quiet: bool = False, colour: ColourChoice = "auto", lanes: Lanes = tuple
 ) -> AsyncGenerator[BatchDisplay]:
     """Show a batch while the block runs. A checkpoint on entering and leaving, which waits two seconds at most for a reader.
 
@@ -121,10 +124,11 @@ async def open_display(
         json: write each event to standard output, as a line of JSON.
         quiet: show nothing but notes.
         colour: whether there are colours.
+        lanes: returns the pace at each host.
     """
     output = Output.to(standard_output() if json else sys.stderr, colour)
     mode: DisplayMode = "json" if json else "none" if quiet else "live" if output.has_status else "lines"
-    display = BatchDisplay(output, mode, LiveRegion(output.width))
+    display = BatchDisplay(output, mode, LiveRegion(output.width), lanes)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(output.run)
         nursery.start_soon(display.run)

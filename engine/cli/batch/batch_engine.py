@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from engine.core.settings import Limits, RetryPolicy, Settings
 from engine.nursery.budget import SpendingLimit
 from engine.pace.leased_pace import LeasedPace, PermitOffice
 from engine.pace.local_pace import LocalPace
-from engine.pace.pace_port import Pace
+from engine.pace.pace_port import LaneStatus
 from engine.pace.postgres_pace import postgres_pace
 from engine.process.own_environment import hide_own_secrets
 from engine.session.engine import open_engine
@@ -63,6 +63,7 @@ class BatchEngine:
         args = command.args
         self.command = command
         self.permit_office: PermitOffice | None = None
+        self._pace: LocalPace | LeasedPace | None = None
         self._folders = FolderSettings(args, command.permissions)
         config = self._folders.config(args.cwd)
         self._layers = self._folders.layers(config)
@@ -115,7 +116,11 @@ class BatchEngine:
             return None
         return SpendingLimit(cost=args.max_cost, tokens=args.max_tokens)
 
-    def _pace(self) -> Pace:
+    def pace_status(self) -> Sequence[LaneStatus]:
+        """Return the pace at each host; nothing before the engine is open, and of engines in other processes."""
+        return () if self._pace is None else self._pace.status()
+
+    def _open_pace(self) -> LocalPace | LeasedPace:
         """Return the pace of requests: shared by all engines with the database, or else of this process."""
         args = self.command.args
         if self.place.startswith(DATABASES):
@@ -173,6 +178,7 @@ class BatchEngine:
                 models = (await stack.enter_async_context(scripted_model(self.command.args.scripted)),)
             store = await stack.enter_async_context(open_store(self.place))
             telemetry = await stack.enter_async_context(command_telemetry(config))
+            self._pace = self._open_pace()
             eng = await stack.enter_async_context(
                 open_engine(
                     model=models,
@@ -186,7 +192,7 @@ class BatchEngine:
                         sources=tool_sources(config, trusts=self._folders.trusts),
                         configure=self._folders.setup,
                         telemetry=telemetry,
-                        pace=self._pace(),
+                        pace=self._pace,
                         spending=self.spending,
                     ),
                     hooks=package_hooks(config),

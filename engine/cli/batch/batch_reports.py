@@ -14,7 +14,7 @@ from engine.batch.attempt_row import AttemptRow
 from engine.batch.batch_events import BatchEvent, BatchStarted, TaskEnded
 from engine.batch.predictions import PredictionsFile
 from engine.batch.result_ledger import LEDGER_NAME
-from engine.cli.batch.batch_display import BatchDisplay, open_display
+from engine.cli.batch.batch_display import BatchDisplay, Lanes, open_display
 from engine.cli.batch.batch_options import BatchCommand
 from engine.core.errors import ConfigError, StoreError
 from engine.core.threads import to_thread
@@ -53,22 +53,22 @@ class BatchReports:
         """Raise `StoreError` if the predictions are not complete."""
         if self.failure is not None:
             raise StoreError(
-                f"{path}: {self.failure.strerror or self.failure}\nNext: run the same command again, which adds what is missing"
+                f"{path}: {self.failure.strerror or self.failure}\nNext: run the same command again: it adds the missing lines"
             )
 
 
 @asynccontextmanager
-async def open_reports(command: BatchCommand) -> AsyncGenerator[BatchReports]:
+async def open_reports(command: BatchCommand, lanes: Lanes) -> AsyncGenerator[BatchReports]:
     """Open the display, and the file of predictions if there is to be one. A checkpoint on entering and leaving.
 
-    Leaving waits until all rows are in the file. If cancelled, some may be missing: the next run adds them. Raises
+    *lanes* returns the pace at each host. Leaving waits until all rows are in the file. If cancelled, some may be missing: the next run adds them. Raises
     `ConfigError` if the file can't be written.
     """
     args = command.args
     path: Path | None = args.predictions
     if path is not None:
         await to_thread(_check_file, path)
-    async with open_display(json=args.json, quiet=args.quiet, colour=args.color) as display:
+    async with open_display(json=args.json, quiet=args.quiet, colour=args.color, lanes=lanes) as display:
         if path is None:
             yield BatchReports(display)
             return

@@ -12,6 +12,7 @@ from engine.batch.batch_status import STATUSES, BatchStatus
 from engine.cli.terminal.terminal_text import Symbols, duration, escape_on_one_line, one_line
 from engine.cli.text.styled_text import Line, Style, cell_width, clip_line, line_of, line_width, plain_text
 from engine.export.format_cost import format_cost
+from engine.pace.pace_port import LaneStatus
 from engine.tools.tool_text import counted
 
 # With more, a row for each would only flicker.
@@ -38,14 +39,15 @@ def started_line(event: BatchStarted) -> str:
     return f"{one_line(event.name, _MOST_MESSAGE_CHARS)}: {counted(event.tasks, 'task')}{before}"
 
 
-def counts_line(progress: BatchProgress, now: float, symbols: Symbols) -> str:
-    """Return the counts: `37 of 500 done · 8 running · passed 30 · failed 7 · infra 1 · $1.42 · about 12 min left`."""
+def counts_line(progress: BatchProgress, now: float, symbols: Symbols, lanes: Sequence[LaneStatus] = ()) -> str:
+    """Return the counts: `37 of 500 done · 8 running · passed 30 · infra 1 · $1.42 · anthropic 18/20 · about 12 min left`."""
     facts = [f"{progress.done:,} of {progress.tasks:,} done"]
     if progress.running:
         facts.append(f"{len(progress.running):,} running")
     facts += [f"{name} {count:,}" for name in STATUSES if (count := progress.counts.get(name, 0))]
     cost = format_cost(progress.cost)
     facts.append(cost if progress.is_cost_known else f"{cost or '$0'} and what has no known price")
+    facts += [_pace(lane) for lane in lanes]
     if progress.blocked:
         facts.append(f"paused: {one_line(progress.blocked, _MOST_MESSAGE_CHARS, symbols.cut)}")
     left = progress.seconds_left(now)
@@ -82,6 +84,12 @@ def ended_line(event: TaskEnded, symbols: Symbols, width: int) -> Line:
     ]
     text = f"  {symbols.between.join(fact for fact in facts if fact)}"
     return clip_line((*line_of(f"{sign} {row.status}", style), *line_of(text)), width)
+
+
+def _pace(lane: LaneStatus) -> str:
+    """Return how many requests are under way at a host, and how many may be."""
+    wait = f", paused {duration(lane.cooldown)}" if lane.cooldown > 0 else ""
+    return f"{one_line(lane.key.host, _MOST_ID_CELLS)} {lane.in_flight}/{lane.permits}{wait}"
 
 
 def _reason(row: AttemptRow, symbols: Symbols) -> str:

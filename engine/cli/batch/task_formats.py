@@ -28,7 +28,7 @@ def read_formatted_tasks(
     """
     is_folder = name != STDIN and Path(name).is_dir()
     if is_folder and task_format not in {None, "harbor"}:
-        raise ConfigError(f"{name} is a folder, and --format {task_format} reads a file\nNext: leave out --format")
+        raise ConfigError(f"{name} is a directory, and --format {task_format} reads a file\nNext: leave out --format")
     try:
         if is_folder:
             tasks = read_harbor_tasks(Path(name), source)
@@ -37,14 +37,14 @@ def read_formatted_tasks(
     except OSError as error:
         raise ConfigError(f"{name}: {error.strerror or error}\nNext: name a file of tasks") from error
     if not tasks.tasks and not tasks.bad:
-        missing = f"no folder in it has a {CONFIG_NAME}" if is_folder else "there is no line in it"
+        missing = f"no directory in it has a {CONFIG_NAME}" if is_folder else "there is no line in it"
         raise ConfigError(f"{name} holds no tasks: {missing}\nNext: engine help batch")
     return tasks
 
 
 def _read_lines(name: str, source: TaskSource, task_format: str | None, repositories: Path) -> TaskList:
     if task_format == "harbor":
-        raise ConfigError(f"{name} is no folder of Harbor tasks\nNext: leave out --format")
+        raise ConfigError(f"{name} is no directory of Harbor tasks\nNext: leave out --format")
     if name == STDIN:
         return _convert(cast("BinaryIO", sys.stdin.buffer), source, task_format, repositories)
     with Path(name).open("rb") as file:

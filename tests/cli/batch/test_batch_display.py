@@ -119,7 +119,7 @@ async def test_lost_patch_is_reported_at_the_end(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     command = BatchCommand.parse([*TASKS, "--predictions", "p.jsonl", "--quiet"])
     row = AttemptRow(id="a", attempt=1, status="finished")
-    async with open_reports(command) as reports:
+    async with open_reports(command, tuple) as reports:
         reports.report(BatchStarted(name="b", tasks=2, done=0, jobs=1))
         reports.report(TaskEnded(row=row))
         reports.report(TaskEnded(row=attrs.evolve(row, id="b", patch="lost.patch")))
@@ -139,9 +139,9 @@ def test_formats_are_read_as_they_say(quick: Quick, tmp_path: Path) -> None:
     assert quick("batch", "harbor").code == 0
     assert '"id": "hello"' in (tmp_path / "harbor.results" / "results.jsonl").read_text()
     for arguments, words in (
-        (("harbor", "--format", "swebench"), "is a folder"),
-        (("harbor/hello/task.toml", "--format", "harbor"), "is no folder of Harbor tasks"),
-        ((".",), "no folder in it has a task.toml"),
+        (("harbor", "--format", "swebench"), "is a directory"),
+        (("harbor/hello/task.toml", "--format", "harbor"), "is no directory of Harbor tasks"),
+        ((".",), "no directory in it has a task.toml"),
         (("harbor/hello/instruction.md",), "line 1: it is no JSON"),
     ):
         ended = quick("batch", *arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import attrs
 import pytest
 
 from engine.batch.attempt_row import AttemptError, AttemptRow
@@ -10,6 +11,7 @@ from engine.batch.batch_progress import BatchProgress
 from engine.cli.batch.progress_lines import counts_line, ended_line, running_rows
 from engine.cli.terminal.terminal_text import ASCII, UNICODE
 from engine.cli.text.styled_text import cell_width, plain_text
+from engine.pace.pace_port import LaneStatus, PaceKey
 
 ENDED = AttemptRow(id="click-2", attempt=1, status="passed", steps=12, cost=0.031, times={"model": 60.0, "check": 4.0})
 
@@ -45,6 +47,13 @@ def test_counts() -> None:
         "36 of 500 done · 3 running · passed 30 · failed 6 · infra 1 · $1.42 · about 7 min left"
     )
     assert counts_line(progress(), 0.0, ASCII).startswith("36 of 500 done - 3 running - passed 30")
+
+
+def test_pace_at_each_host() -> None:
+    key = PaceKey(host="anthropic", model="anthropic/claude")
+    lane = LaneStatus(key=key, limit=20.0, permits=20, in_flight=18, waiting=4, cooldown=0.0, rate_limits=0)
+    line = counts_line(progress(), 0.0, UNICODE, (lane, attrs.evolve(lane, cooldown=12.0)))
+    assert "$1.42 · anthropic 18/20 · anthropic 18/20, paused 12.0 s · about 7 min left" in line
 
 
 def test_reason_of_a_pause_stands_for_the_estimate() -> None:
