@@ -50,9 +50,9 @@ BEGIN, END = "<!-- measured: python -m benchmarks.fleet --write -->", "<!-- end 
 class Size:
     """How much is measured: seconds of a run, rounds, rows."""
 
-    run: float = 8.0
+    run: float = 6.0
     rounds: int = 3
-    bench: int = 4
+    bench: int = 3
     few: int = 100_000
     many: int = 10_000_000
 
@@ -419,7 +419,7 @@ FIGURE = Figure(name="fleet", about="engines that share a PostgreSQL, and what b
 
 def main() -> None:
     """Measure, print, and write the page if asked."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description="Measure and simulate a fleet.")
     parser.add_argument("--write", action="store_true", help=f"put the tables into {PAGE.relative_to(ROOT)}")
     parser.add_argument("--quick", action="store_true", help="a tenth of everything")
     options = parser.parse_args()

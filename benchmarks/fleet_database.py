@@ -8,7 +8,7 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -308,7 +308,7 @@ async def _compare(server: Server, rounds: int) -> Sequence[Growth]:
 
 
 @contextmanager
-def a_disk_server(programs: Path, folder: Path, *options: str) -> Iterator[Server]:
+def a_disk_server(programs: Path, folder: Path, *options: str) -> Generator[Server]:
     """Run a server in *folder*, which waits for the disk."""
     server = Server(programs, folder, ("max_connections=200", *options))
     server.make()

@@ -15,6 +15,7 @@ import itertools
 import random
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import attrs
@@ -230,7 +231,7 @@ class SimulatedEngine:
     _is_computing: bool = False
     _jobs: deque[tuple[float, Done]] = attrs.field(factory=deque[tuple[float, Done]])
     _events: float = 0.0
-    _drafts: float = 0.0
+    _drafts: int = 0
     _flushes: list[Done] = attrs.field(factory=list[Done])
     _is_committing: bool = False
     _commit_seconds: float = 0.0
@@ -241,7 +242,7 @@ class SimulatedEngine:
             # Not all at the same time.
             begins = self.world.host.random.random() * max(fleet.answer_seconds, 0.01)
             first = self.world.host.random.randrange(FLUSHED_STEPS)
-            simulation.after(begins, lambda first=first: self._step(first))  # type: ignore[misc]
+            simulation.after(begins, partial(self._step, first))
         if fleet.answer_seconds:
             simulation.after(self.world.host.random.random() * SHORTEST, self._save_drafts)
 
@@ -302,7 +303,7 @@ class SimulatedEngine:
     def _commit(self) -> None:
         world, costs, began = self.world, self.world.costs, self.world.simulation.now
         events, drafts, flushes = self._events, self._drafts, self._flushes
-        self._events, self._drafts, self._flushes = 0.0, 0.0, []
+        self._events, self._drafts, self._flushes = 0.0, 0, []
 
         def encoded() -> None:
             seconds = costs.database_commit + events * costs.database_event + drafts * costs.database_draft
@@ -310,7 +311,7 @@ class SimulatedEngine:
 
         def committed() -> None:
             world.commits += 1
-            world.drafts += drafts  # type: ignore[assignment]  # a mean
+            world.drafts += drafts
             self._commit_seconds += 0.3 * (world.simulation.now - began - self._commit_seconds)
             self._is_committing = False
             for done in flushes:

@@ -42,9 +42,8 @@ class ReaderPool(ABC, Generic[C]):
     _pid: int = attrs.field(factory=os.getpid, init=False)
     _limiter: trio.CapacityLimiter = attrs.field(init=False)
 
-    @_limiter.default
-    def _make_limiter(self) -> trio.CapacityLimiter:
-        return trio.CapacityLimiter(self.max_readers)
+    def __attrs_post_init__(self) -> None:
+        self._limiter = trio.CapacityLimiter(self.max_readers)
 
     # -- what each database defines: in any thread -----------------------------------------------
 
