@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 import attrs
 import trio
 
-from engine.core.errors import ConfigError, EngineError, SessionElsewhere, StoreError
+from engine.core.errors import ConfigError, SessionElsewhere, StoreError
 from engine.core.exception_groups import ErrorBoundary, describe
 from engine.core.foreign_calls import call_foreign
 from engine.core.ids import SessionId
@@ -138,7 +138,7 @@ class _Sweeper:
 
     async def _close(self, session_id: SessionId) -> None:
         """Close a session, unless somebody uses it here. Always a checkpoint."""
-        try:
+        with ErrorBoundary() as boundary:
             await self._engine.close_session(session_id)
-        except EngineError as error:
-            _log.info("session %s stays open: %s", session_id, error)
+        if boundary.error is not None:
+            _log.info("session %s stays open: %s", session_id, describe(boundary.error))
