@@ -191,6 +191,9 @@ async def test_waiting_requests_learn_of_a_long_wait(autojump_clock: MockClock) 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(request, pace, 5.0, PermitOutcome(kind="rate_limited", wait=600.0))
         await wait_all_tasks_blocked()
+        # The first in the line is patient.
+        nursery.start_soon(request, pace)
+        await wait_all_tasks_blocked()
         for _ in range(3):
             nursery.start_soon(waiting)
     assert [at - start for at in refused] == [5.0] * 3
