@@ -9,6 +9,7 @@ from typing import cast
 import attrs
 import hypothesis
 import pytest
+from hypothesis import strategies as st
 
 from engine.core.errors import SessionError
 from engine.core.events import Durable, HistoryReplaced, SessionCreated
@@ -68,7 +69,7 @@ def test_every_session_with_messages_is_valid(events: list[Durable]) -> None:
         exported([story])
 
 
-@hypothesis.given(texts=hypothesis.strategies.lists(TEXTS, min_size=1, max_size=3))
+@hypothesis.given(texts=st.lists(TEXTS, min_size=1, max_size=3))
 def test_hostile_texts_are_valid(texts: list[str]) -> None:
     document = exported([session_of(texts)])
     said = [step["message"] for step in document["steps"] if step["source"] == "user"]

@@ -13,7 +13,6 @@ import trio
 from engine.batch.attempt_row import AttemptRow
 from engine.batch.batch_events import BatchEvent, BatchStarted, TaskEnded
 from engine.batch.predictions import PredictionsFile
-from engine.batch.result_ledger import LEDGER_NAME
 from engine.cli.batch.batch_display import BatchDisplay, Lanes, open_display
 from engine.cli.batch.batch_options import BatchCommand
 from engine.core.errors import ConfigError, StoreError
@@ -58,11 +57,16 @@ class BatchReports:
 
 
 @asynccontextmanager
-async def open_reports(command: BatchCommand, lanes: Lanes) -> AsyncGenerator[BatchReports]:
+async def open_reports(command: BatchCommand, lanes: Lanes, ledger: Path) -> AsyncGenerator[BatchReports]:
     """Open the display, and the file of predictions if there is to be one. A checkpoint on entering and leaving.
 
-    *lanes* returns the pace at each host. Leaving waits until all rows are in the file. If cancelled, some may be missing: the next run adds them. Raises
+    Leaving waits until all rows are in the file. If cancelled, some may be missing: the next run adds them. Raises
     `ConfigError` if the file can't be written.
+
+    Args:
+        command: the command line.
+        lanes: returns the pace at each host.
+        ledger: the file of the rows.
     """
     args = command.args
     path: Path | None = args.predictions
@@ -76,13 +80,13 @@ async def open_reports(command: BatchCommand, lanes: Lanes) -> AsyncGenerator[Ba
         send, receive = trio.open_memory_channel[AttemptRow | None](math.inf)
         reports = BatchReports(display, send)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(_write_predictions, reports, receive, path, command.results)
+            nursery.start_soon(_write_predictions, reports, receive, path, ledger)
             with send:
                 yield reports
 
 
 async def _write_predictions(
-    reports: BatchReports, rows: trio.MemoryReceiveChannel[AttemptRow | None], path: Path, results: Path
+    reports: BatchReports, rows: trio.MemoryReceiveChannel[AttemptRow | None], path: Path, ledger: Path
 ) -> None:
     """Write the predictions of *rows* until there are no more. Always a checkpoint."""
     file: PredictionsFile | None = None
@@ -90,7 +94,7 @@ async def _write_predictions(
         async for row in rows:
             if row is None:
                 # Only now: until then, another runner might write both files.
-                file = await to_thread(_open_file, path, results)
+                file = await to_thread(_open_file, path, ledger)
             elif file is not None:
                 await to_thread(file.add, row)
     except OSError as error:
@@ -101,11 +105,11 @@ async def _write_predictions(
             file.close()
 
 
-def _open_file(path: Path, results: Path) -> PredictionsFile:
+def _open_file(path: Path, ledger: Path) -> PredictionsFile:
     """Open the file, and add what the ledger has besides. It blocks. Raises `OSError`."""
-    file = PredictionsFile.open(path, results)
+    file = PredictionsFile.open(path, ledger.parent)
     try:
-        file.add_missing(results / LEDGER_NAME)
+        file.add_missing(ledger)
     except BaseException:  # re-raised: the descriptor must not stay open
         file.close()
         raise

@@ -77,7 +77,8 @@ async def _run(
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch_signals, signals, interrupt, _is_ours)
-                async with open_reports(setup.command, setup.pace_status) as reports, open_here() as place:
+                ledger = options.results / options.ledger_name
+                async with open_reports(setup.command, setup.pace_status, ledger) as reports, open_here() as place:
                     fitted = place.fit(options, setup.command.args.jobs)
                     outcome = await run_batch(tasks, place.runner, fitted, stop=stop, report=reports.report)
                 nursery.cancel_scope.cancel(reason="the batch is over")

@@ -119,7 +119,7 @@ async def test_lost_patch_is_reported_at_the_end(tmp_path: Path, monkeypatch: py
     monkeypatch.chdir(tmp_path)
     command = BatchCommand.parse([*TASKS, "--predictions", "p.jsonl", "--quiet"])
     row = AttemptRow(id="a", attempt=1, status="finished")
-    async with open_reports(command, tuple) as reports:
+    async with open_reports(command, tuple, tmp_path / "results.jsonl") as reports:
         reports.report(BatchStarted(name="b", tasks=2, done=0, jobs=1))
         reports.report(TaskEnded(row=row))
         reports.report(TaskEnded(row=attrs.evolve(row, id="b", patch="lost.patch")))
