@@ -143,6 +143,26 @@ async def test_statements_are_one_a_second(autojump_clock: MockClock) -> None:
     await trio.lowlevel.checkpoint()
 
 
+async def test_permits_that_are_being_given_back_are_not_used(autojump_clock: MockClock) -> None:
+    """An office that is slow has given them to another process before this one hears of it."""
+    office = Office(seconds=0.4)
+    one, other = LeasedPace(office), LeasedPace(office)
+    async with served(one, other) as nursery:
+        for _ in range(20):
+            nursery.start_soon(request, one, 0.3)
+        await trio.sleep(1.5)
+        for _ in range(40):
+            nursery.start_soon(request, other, 5.0)
+        await trio.sleep(1.1)
+        for _ in range(20):
+            nursery.start_soon(request, one, 5.0)
+        for _ in range(30):
+            await trio.sleep(0.1)
+            assert in_flight(one, other) <= 20
+        assert in_flight(other) >= 10
+        nursery.cancel_scope.cancel()
+
+
 async def test_idle_process_gives_its_permits_back(autojump_clock: MockClock) -> None:
     office = Office()
     pace, other = LeasedPace(office), LeasedPace(office)
