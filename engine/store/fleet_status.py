@@ -37,7 +37,7 @@ class EngineStatus(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class FleetStatus(Value):
-    """How the engines of a database do. All of it is of one tenant, except the connections.
+    """How the engines of a database do. All of it is of one tenant, except permits and connections.
 
     Attributes:
         engines: the others that have the store open, the oldest first.
@@ -46,6 +46,8 @@ class FleetStatus(Value):
         tasks: those that have not ended: `waiting` and `running`.
         queue_age: seconds since the oldest task that waits was added; None: none waits.
         outcomes: how tasks ended in the last hour.
+        permits: for requests to models' hosts, of all who share an account: `held`, `denied` for now, and how many `cooldowns`
+            of hosts there are.
         connections: to this database: `engines` (of this role), `all`, and the `limit` of the server.
         notification_seconds: how long a notification took now; None: none came.
         notification_queue: how full the server's queue of notifications is, from 0 to 1.
@@ -57,6 +59,7 @@ class FleetStatus(Value):
     tasks: Mapping[str, int]
     queue_age: float | None
     outcomes: Mapping[str, int]
+    permits: Mapping[str, int]
     connections: Mapping[str, int]
     notification_seconds: float | None
     notification_queue: float

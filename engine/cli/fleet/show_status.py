@@ -52,6 +52,7 @@ def _text(status: FleetStatus) -> str:
         f"leases: {_counts(status.leases)}",
         f"tasks: {_counts(status.tasks)}{age}",
         f"ended in the last hour: {_counts(status.outcomes) or 'none'}",
+        f"permits: {_counts(status.permits)}",
         f"connections: {connections['engines']} of engines, {connections['all']} in all, of at most {connections['limit']}",
         f"notifications: {_notification(status)}",
     ]

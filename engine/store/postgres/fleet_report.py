@@ -44,6 +44,11 @@ _OUTCOMES: Final = """
 SELECT outcome, count(*) FROM tasks
 WHERE tenant = %(tenant)s AND ended > clock_timestamp() - interval '1 hour' GROUP BY outcome ORDER BY outcome
 """
+_PERMITS: Final = """
+SELECT coalesce(sum(permits), 0)::bigint, coalesce(sum(greatest(need - permits, 0)), 0)::bigint,
+    (SELECT count(*) FROM paces WHERE cooldown_until > clock_timestamp())
+FROM pace_blocks WHERE expires > clock_timestamp()
+"""
 _SERVER: Final = """
 SELECT count(*) FILTER (WHERE application_name = 'engine' AND usename = current_user), count(*),
     current_setting('max_connections')::integer, pg_notification_queue_usage()
@@ -61,7 +66,9 @@ def read_fleet_status(connection: Connection, tenant: str, owner: str) -> FleetS
         leases = _counts(connection, _LEASES, values)
         tasks = connection.execute(_TASKS, values).fetchall()
         outcomes = _counts(connection, _OUTCOMES, values)
+    permits = connection.execute(_PERMITS).fetchone()
     row = connection.execute(_SERVER).fetchone()
+    assert permits is not None  # sums have a row, too
     assert row is not None  # counts have a row
     ours, everyone, limit, queue = row
     return FleetStatus(
@@ -74,6 +81,7 @@ def read_fleet_status(connection: Connection, tenant: str, owner: str) -> FleetS
         tasks={state: sum(count for name, count, _ in tasks if name == state) for state in ("waiting", "running")},
         queue_age=next((age for name, _, age in tasks if name == "waiting"), None),
         outcomes=outcomes,
+        permits=dict(zip(("held", "denied", "cooldowns"), permits, strict=True)),
         connections={"engines": ours, "all": everyone, "limit": limit},
         notification_seconds=_probe(connection),
         notification_queue=float(queue),
