@@ -76,7 +76,7 @@ def ended_line(event: TaskEnded, symbols: Symbols, width: int) -> Line:
     facts = [
         escape_on_one_line(row.id),
         _reason(row, symbols),
-        f"{row.steps} steps" if row.steps else "",
+        counted(row.steps, "step") if row.steps else "",
         format_cost(row.cost),
         duration(sum(row.times.values())),
         f"attempt {row.attempt}" if row.attempt > 1 else "",
