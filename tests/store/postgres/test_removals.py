@@ -10,6 +10,7 @@ import trio
 import trio.lowlevel
 
 from engine.store.postgres.removals import BATCH
+from engine.store.store_protocols import SessionQuery
 from tests.store.full_suite import put_all
 from tests.store.journals import A, B, notes, session
 from tests.store.server import Database, a_database
@@ -95,3 +96,25 @@ async def test_cancelled_deletion_is_whole_and_finished_later(database: Database
         assert (count(database, "events"), count(database, "removals"), count(database, "texts")) == (0, 0, 0)
     assert (False, True) in outcomes
     await store.aclose()
+
+
+@pytest.mark.parametrize("cwd", [None, "/home/dev/1"])
+async def test_list_reads_only_what_it_shows(database: Database, cwd: str | None) -> None:
+    """A page of ten among ten thousand, in order; read from an index, and not sorted."""
+    store = await database.open()
+    database.do(
+        "INSERT INTO {}.sessions (tenant, id, root_id, cwd, created, updated, seq)"
+        " SELECT '', 'ses_' || n, 'ses_' || n, '/home/dev/' || n % 2, n, n, 1 FROM generate_series(1, 10000) AS n;"
+        " ANALYZE {}.sessions"
+    )
+    rows = await store.list_sessions(SessionQuery(limit=10, cwd=cwd))
+    step = 1 if cwd is None else 2
+    last = 10_000 if cwd is None else 9_999
+    assert [row.id for row in rows] == [f"ses_{last - step * number}" for number in range(10)]
+    await store.aclose()
+    where = "cwd = '/home/dev/1'" if cwd else "true"
+    plan = database.do(
+        f"EXPLAIN SELECT id FROM {{}}.sessions WHERE tenant = '' AND parent_id IS NULL AND {where}"
+        " ORDER BY parent_id DESC, updated DESC, id DESC LIMIT 10"
+    )
+    assert "Sort" not in str(plan)
