@@ -73,12 +73,14 @@ class ClusterOptions(Value):
         function: what runs in workers, as `module:function`: it takes a text and returns one.
         cpus: as Ray counts them.
         memory: bytes; 0: Ray does not count them.
+        version: of the engine, which all machines must have.
     """
 
     address: str
     function: str
     cpus: float = 1.0
     memory: int = 0
+    version: str = __version__
 
 
 @attrs.define(eq=False)
@@ -205,7 +207,7 @@ class RayCluster:
         connect = ConnectOrder(
             address=options.address,
             function=options.function,
-            version=__version__,
+            version=options.version,
             cpus=options.cpus,
             memory=options.memory,
             stop_seconds=STOP_SECONDS,
