@@ -41,7 +41,7 @@ class AttemptFailed(Exception):
 
     def __init__(self, kind: InfraClass, message: str) -> None:
         super().__init__(message)
-        self.kind = kind
+        self.kind: InfraClass = kind
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)

@@ -8,6 +8,7 @@ import socket
 import stat
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import platformdirs
 
@@ -27,7 +28,8 @@ def sees_results(order: AttemptOrder) -> bool:
         document: object = json.loads((Path(order.attempt.results) / IDENTITY_NAME).read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(document, dict) and document.get("id") == order.attempt.batch_id
+    fields = cast("dict[str, object]", document) if isinstance(document, dict) else {}
+    return fields.get("id") == order.attempt.batch_id
 
 
 def choose_store(order: AttemptOrder) -> str:
