@@ -16,7 +16,7 @@ from engine.core.ids import SessionId
 from engine.core.llm_types import ModelRequest
 from engine.core.messages import ResultsMessage, UserMessage
 from engine.errors import AuthFailed, ConfigError, InputConflict
-from engine.fleet import QueuedTask, Worker, enqueue
+from engine.fleet import QueuedTask, TaskSpec, Worker, enqueue
 from engine.fleet.worker import WorkerNews
 from engine.options import FileOptions, PermissionOptions, Ports
 from engine.permission.allow_all import AllowAll
@@ -210,8 +210,8 @@ async def test_session_of_a_user_is_continued(autojump_clock: MockClock) -> None
     assert prompts(list(await store.load(session.id))) == ["hello", "and more"]
 
 
-def _spec_of(session_id: SessionId) -> engine.fleet.TaskSpec:
-    return engine.fleet.TaskSpec(key="more", session_id=session_id, text="and more", cwd=None)
+def _spec_of(session_id: SessionId) -> TaskSpec:
+    return TaskSpec(key="more", session_id=session_id, text="and more", cwd=None)
 
 
 @pytest.mark.parametrize("text_", ["", " ", "a\x00b", "\ud800"])

@@ -131,12 +131,12 @@ class PostgresWorkQueue:
     """See `WorkQueue`."""
 
     # The store, as its leases name it; how it runs commands, renews and releases leases, and reads.
-    _owner: Owner
-    _run: Callable[[Sequence[WriteCommand]], Awaitable[None]]
-    _enqueue: Callable[[WriteCommand], int]
-    _keep: Callable[[SessionId], None]
-    _drop: Callable[[SessionId], None]
-    _read: TaskReader
+    _owner: Owner = attrs.field(alias="owner")
+    _run: Callable[[Sequence[WriteCommand]], Awaitable[None]] = attrs.field(alias="run")
+    _enqueue: Callable[[WriteCommand], int] = attrs.field(alias="enqueue")
+    _keep: Callable[[SessionId], None] = attrs.field(alias="keep")
+    _drop: Callable[[SessionId], None] = attrs.field(alias="drop")
+    _read: TaskReader = attrs.field(alias="read")
 
     async def add(self, spec: TaskSpec) -> QueuedTask:
         """See `WorkQueue`. A checkpoint."""

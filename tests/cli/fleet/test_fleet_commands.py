@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,6 +69,10 @@ def await_true(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def has_words(log: Path, count: int) -> bool:
+    return len(log.read_text().split()) >= count
 
 
 def worker(engine: Start, url: str, *flags: str) -> Command:
@@ -134,7 +139,7 @@ def test_rolling_update_ends_every_task(engine: Start, run: Run, url: str, tmp_p
         assert run("fleet", "enqueue", "--key", key, prompt, "--store", url).code == 0
     workers = [worker(engine, url, "--slots", "1", "--drain", "0.5") for _ in range(3)]
     for number in range(3):
-        await_true(lambda number=number: len(log.read_text().split()) > 2 * number)  # type: ignore[misc]
+        await_true(partial(has_words, log, 2 * number + 1))
         workers.append(worker(engine, url, "--slots", "1", "--drain", "0.5"))
         workers[number].send(signal.SIGTERM)
         assert workers[number].wait() == 0
