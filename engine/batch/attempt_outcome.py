@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, cast
 
 import attrs
 
@@ -80,7 +80,7 @@ def is_final(result: TurnResult) -> bool:
 def outcome_of_error(error: BaseException) -> AttemptOutcome:
     """Return the outcome of an attempt that raised an ordinary error."""
     if isinstance(error, BaseExceptionGroup):
-        error = public(error)
+        error = public(cast("BaseExceptionGroup[BaseException]", error))
     text = str(error)
     kind = _class_of(error)
     if kind is None:

@@ -31,6 +31,10 @@ class TaskCommand(Value):
     timeout: float = COMMAND_TIMEOUT
 
 
+def _hash_of(task: BatchTask) -> str:
+    return short_hash(json.dumps([_plain(getattr(task, name)) for name in _HASHED]))
+
+
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class BatchTask(Value):
     """A task. Plain data: it can be sent to another process.
@@ -76,13 +80,8 @@ class BatchTask(Value):
     output_schema: str = ""
     metadata: str = ""
     line: int = 0
-    hash: str = attrs.field(init=False, eq=False, repr=False)
-
-    @hash.default  # noqa: A003  # the field, on purpose
-    def _hash(self) -> str:
-        # Once for each task: a batch of a hundred thousand is compared with its ledger before anything runs.
-        fields = [_plain(getattr(self, name)) for name in _HASHED]
-        return short_hash(json.dumps(fields))
+    # Once for each task: a batch of a hundred thousand is compared with its ledger before anything runs.
+    hash: str = attrs.field(init=False, eq=False, repr=False, default=attrs.Factory(_hash_of, takes_self=True))
 
     @property
     def prompt_hash(self) -> str:
