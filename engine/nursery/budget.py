@@ -285,9 +285,6 @@ class SpendingLimit:
         """Count what something else than a turn has used. Not a checkpoint."""
         self._budget.charge(usage, cost)
 
-
-def turn_budget(limits: Limits, deadline: float, spending: SpendingLimit | None) -> Budget:
-    """Return the budget of a turn, below a limit for many turns if there is one. Not a checkpoint."""
-    if spending is None:
-        return Budget(limits=limits, deadline=deadline)
-    return Budget(limits=limits, parent=spending._budget, deadline=deadline, is_detached=True)
+    def turn_budget(self, limits: Limits, deadline: float) -> Budget:
+        """Return the budget of a turn below this limit. For the engine. Not a checkpoint."""
+        return Budget(limits=limits, parent=self._budget, deadline=deadline, is_detached=True)

@@ -143,7 +143,7 @@ async def _wait_and_ask(model: Model, request: ModelRequest, answer: _Answer, tr
     async with traffic.passage(
         model.info,
         request,
-        lambda *_: None,
+        lambda _code, _text: None,
         longest=TIMEOUT,
         tokens=lambda: _prompt_tokens(model, request),
     ) as passage:

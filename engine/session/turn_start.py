@@ -25,7 +25,7 @@ from engine.core.value_base import Value
 from engine.journal.closing_events import closing_events
 from engine.journal.log import TurnJournal
 from engine.nursery.apply_compaction import view_from
-from engine.nursery.budget import Budget, SpendingLimit, turn_budget
+from engine.nursery.budget import Budget, SpendingLimit
 from engine.nursery.cleanup import not_durable
 from engine.nursery.inbox import admit, promote
 from engine.nursery.loop_state import CANCELLED, LoopState
@@ -380,7 +380,7 @@ def _budget(limits: Limits, parent: ParentTurn | None, spending: SpendingLimit |
     # Absolute, from the turn's start: waiting for the user counts, too.
     deadline = float("inf") if seconds is None else trio.current_time() + seconds
     if parent is None:
-        return turn_budget(limits, deadline, spending)
+        return Budget(limits=limits, deadline=deadline) if spending is None else spending.turn_budget(limits, deadline)
     return Budget(limits=limits, parent=parent.run.budget, deadline=deadline, is_detached=parent.in_background)
 
 

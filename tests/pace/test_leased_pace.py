@@ -9,7 +9,6 @@ from functools import partial
 import attrs
 import pytest
 import trio
-import trio.lowlevel
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, rule

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import attrs
 import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from engine import open_engine
 from engine.core.errors import ConfigError, Overloaded, RateLimited
@@ -60,7 +60,7 @@ async def test_waiting_turn_says_so_and_is_not_silent(autojump_clock: MockClock)
     async with world(host, info=INFO, repeat=True, pace=pace) as w, trio.open_nursery() as nursery:
         start = trio.current_time()
         nursery.start_soon(prompt_all, w, 4, settings)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         played = await w.play(settings=settings)
     assert played.stop_reason == "completed"
     (notice,) = played.all(Notice)
@@ -78,7 +78,7 @@ async def test_cancelled_wait_leaves_nothing(autojump_clock: MockClock) -> None:
 
     async with world(host, info=INFO, repeat=True, pace=pace) as w, trio.open_nursery() as nursery:
         nursery.start_soon(prompt_all, w, 2)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         played = await w.play(react=cancel)
         (lane,) = pace.status()
         assert (lane.in_flight, lane.waiting) == (2, 0)
@@ -138,7 +138,7 @@ async def test_titles_take_permits_too(autojump_clock: MockClock) -> None:
     async with open_engine(model=model, context=ContextOptions(titles=small), ports=Ports(pace=pace)) as eng:
         session = await eng.create_session(cwd="/opt")
         await session.run("go")
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         assert {lane.key.model: lane.in_flight for lane in pace.status()} == {"h/m": 0, "h/small": 1}
         await trio.sleep(15)
         assert session.state.title == "Hello"

@@ -15,7 +15,6 @@ import attrs
 import psycopg
 import pytest
 import trio
-import trio.lowlevel
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
