@@ -58,7 +58,10 @@ class EndingRunner:
         if stop.is_set():
             ending = "cancelled"
         kind = next((each for each in INFRA_CLASSES if each == ending), None)
-        status: BatchStatus = next((each for each in STATUSES if each == ending), "infra")
+        status: BatchStatus = "infra"
+        for each in STATUSES:
+            if each == ending:
+                status = each
         return AttemptRow(
             id=name,
             attempt=attempt.number,
@@ -92,7 +95,8 @@ def play(
     report: Report = lambda _event: None,
     **options: Any,
 ) -> BatchOutcome:
-    how = BatchOptions(**{"name": "b", "results": folder, "retry_delay": 0.001, **options})
+    fields: dict[str, Any] = {"name": "b", "results": folder, "retry_delay": 0.001, **options}
+    how = BatchOptions(**fields)
 
     async def main() -> BatchOutcome:
         return await run_batch(tasks, runner, how, stop=trio.Event() if stop is None else stop, report=report)
