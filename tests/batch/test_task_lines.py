@@ -67,7 +67,7 @@ def test_all_fields_are_read(tmp_path: Path) -> None:
         ({"prompt": "\ud800"}, "surrogate"),
         ({"prompt_file": "missing"}, "No such file"),
         ({"prompt_file": "."}, "Is a directory"),
-        ({"prompt": "x", "promt": "y"}, "did you mean 'prompt'"),
+        ({"prompt": "x", "promp_t": "y"}, "did you mean 'prompt'"),
         ({"prompt": "x", "id": "a\nb"}, "printable"),
         ({"prompt": "x", "id": "a" * 201}, "200"),
         ({"prompt": "x", "cwd": "missing"}, "not a directory"),
