@@ -20,6 +20,7 @@ from engine.control.credentials import ClientCredentials, Login, Peer, digest_of
 from engine.control.engine_methods import EngineMethods
 from engine.control.http_api import HttpApi
 from engine.control.http_service import HttpService
+from engine.control.opencode.opencode_api import OpencodeApi
 from engine.control.server import ControlServer
 from engine.control.service.engine_meter import EngineMeter
 from engine.control.token_file import add_token, revoke_token
@@ -256,7 +257,7 @@ async def test_wait_ends_with_its_token(tmp_path: Path, clock: MockClock) -> Non
     assert answers == [401, 401]
 
 
-@pytest.mark.parametrize("path", ["/v1/socket", "/v1/sessions/{}/stream"])
+@pytest.mark.parametrize("path", ["/v1/socket", "/v1/sessions/{}/stream", "/event"])
 async def test_token_revoked_while_its_client_is_let_in(tmp_path: Path, path: str) -> None:
     """A client that reads nothing holds up the answer for half a minute, and has less than that of a revoked token."""
     is_sending, reads = trio.Event(), trio.Event()
@@ -274,7 +275,8 @@ async def test_token_revoked_while_its_client_is_let_in(tmp_path: Path, path: st
         credentials.set_tokens({digest_of("phone"): Login("phone", "full")})
         methods = EngineMethods(eng)
         server = ControlServer(methods, credentials)
-        api = HttpApi(HttpService(server, methods, EngineMeter(eng, server.metrics).samples), Peer())
+        own = HttpApi(HttpService(server, methods, EngineMeter(eng, server.metrics).samples), Peer())
+        api = OpencodeApi(eng, server, own) if path == "/event" else own
         received.put_data(request(path.format(session.id), 80, host="localhost", token="phone", fields=fields))
         async with trio.open_nursery() as nursery:
             stream = trio.StapledStream(sent, received)
@@ -289,6 +291,7 @@ async def test_token_revoked_while_its_client_is_let_in(tmp_path: Path, path: st
             received.put_eof()
     assert b"HTTP/1.1 " in answer
     assert b"event:" not in answer
+    assert b"data:" not in answer
 
 
 @pytest.mark.os
