@@ -17,6 +17,8 @@ from zlib import crc32
 import attrs
 import trio
 
+from engine.core.errors import EngineError
+
 PROPAGATING = (trio.Cancelled, KeyboardInterrupt, SystemExit, GeneratorExit)
 
 
@@ -157,6 +159,11 @@ def describe(error: BaseException, limit: int = 2_000) -> str:
         text = ""
     name = type(error).__name__
     return (f"{name}: {text}" if text else name)[:limit]
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed: a message of ours as it is, another error with the name of its class."""
+    return str(error) if isinstance(error, EngineError) else describe(error)
 
 
 def error_number(error: BaseException) -> str:

@@ -15,7 +15,7 @@ import trio
 
 from engine.core.compaction_types import CompactionRequest
 from engine.core.events import Choice, CompactionTrigger, NudgeAdded, PromptBlocked, QuestionAsked, TurnResult
-from engine.core.exception_groups import ErrorBoundary, describe, public
+from engine.core.exception_groups import ErrorBoundary, public, reason_of
 from engine.core.foreign_calls import ForeignCall
 from engine.core.hooks import (
     Compacted,
@@ -258,7 +258,7 @@ async def ask_for_sources(run: TurnRun) -> None:
             with ErrorBoundary() as boundary:
                 await ForeignCall("`answer` of a source's question", partial(question.answer, is_agreed))
             if boundary.error is not None:
-                run.notice("warning", "tool_source", describe(boundary.error))
+                run.notice("warning", "tool_source", reason_of(boundary.error))
 
 
 async def _notify(run: TurnRun, subject: Notified) -> None:

@@ -12,9 +12,8 @@ from typing import Final, Literal
 import attrs
 import trio
 
-from engine.core.errors import EngineError
 from engine.core.events import Notice, SessionTitled, StepEnded, TurnEnded
-from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.exception_groups import ErrorBoundary, reason_of
 from engine.core.foreign_calls import ForeignCall, call_foreign, reporting_blocks
 from engine.core.ids import MessageId, PartId
 from engine.core.llm_types import (
@@ -89,7 +88,7 @@ async def _try_to_ask(model: Model, request: ModelRequest, answer: _Answer, traf
         return ""
     if boundary.error is not None:
         # A provider is foreign code, and a missing title is no reason to fail.
-        return str(boundary.error) if isinstance(boundary.error, EngineError) else describe(boundary.error)
+        return reason_of(boundary.error)
     return f"no answer within {TIMEOUT:.0f} s"
 
 

@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import enable_ki_protection
 
 from engine.core.errors import ConfigError
-from engine.core.exception_groups import ErrorBoundary, describe
+from engine.core.exception_groups import ErrorBoundary, describe, reason_of
 from engine.core.foreign_calls import ForeignCall, call_at_end, call_foreign_now
 from engine.core.messages import UserMessage
 from engine.sources.running_source import RunningSource, TaskStarter, start_sources
@@ -248,7 +248,7 @@ class SessionTools:
         with trio.move_on_after(READY_SECONDS), ErrorBoundary() as boundary:  # noqa: ASYNC912  # the source decides
             await ForeignCall(f"`begin_turn` of {running.name}", partial(source.begin_turn, self._session.source_scope))
         if boundary.error is not None:
-            self._note(f"{running.name}: {describe(boundary.error)}")
+            self._note(f"{running.name}: {reason_of(boundary.error)}")
 
     def end_turn(self) -> None:
         """Note that the turn is over. Not a checkpoint."""
@@ -260,7 +260,7 @@ class SessionTools:
         with ErrorBoundary() as boundary:
             await ForeignCall(f"`ready` of {source.name}", partial(source.source.ready, self._session.source_scope))
         if boundary.error is not None:
-            self._note(f"{source.name}: {describe(boundary.error)}")
+            self._note(f"{source.name}: {reason_of(boundary.error)}")
 
     def questions(self) -> list[SourceQuestion]:
         """Return what the sources ask the user before a turn. Not a checkpoint."""
