@@ -220,9 +220,13 @@ class ChatDriver(ABC):
             self._typed.set()
         if self._sources is not None and isinstance(event, _STATUS_EVENTS):
             self._sources.note_change()
-        if news := self._notifier.feed(event, now):
+        if news := self._notifier.feed(event):
+            nursery.start_soon(self._notify, news, event)
+
+    async def _notify(self, news: str, event: ChatEvent) -> None:
+        if await self._notifier.looks_elsewhere(event):
             self.print_lines((), raw=self._notifier.sequence(news, os.environ))
-            nursery.start_soon(self._notifier.run_command, news)
+            await self._notifier.run_command(news)
 
     async def _update_status(self) -> None:
         if self._sources is not None:

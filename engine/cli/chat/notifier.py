@@ -20,6 +20,8 @@ LONG_SECONDS: Final = 20.0
 _TYPING_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 10.0
 _MAX_CHARS: Final = 200
+_ASKED: Final = (ev.PermissionAsked, ev.QuestionAsked, ev.RecoveryAsked)
+_ANSWERED: Final = (ev.PermissionAnswered, ev.QuestionAnswered, ev.RecoveryAnswered)
 
 
 @attrs.define(eq=False)
@@ -30,26 +32,44 @@ class Notifier:
     _command: tuple[str, ...] = ()
     _typed_at: float = attrs.field(default=float("-inf"), init=False)
     _began: float | None = attrs.field(default=None, init=False)
+    _open: set[str] = attrs.field(factory=set[str], init=False)
 
     def note_typed(self, now: float) -> None:
         """Note a key; *now* is a monotonic time."""
         self._typed_at = now
 
-    def feed(self, event: object, now: float) -> str:
-        """Return what to tell of an event of the session; empty: nothing."""
+    def feed(self, event: object) -> str:
+        """Return what to tell of an event of the session, if the user looks elsewhere; empty: nothing."""
         if isinstance(event, ev.TurnStarted) and len(event.path) <= 1:
             self._began = event.time
+        elif isinstance(event, _ANSWERED):
+            self._open.discard(event.request_id)
         text = self._news(event)
-        return text if text and self._how != "off" and now - self._typed_at >= _TYPING_SECONDS else ""
+        return "" if self._how == "off" else text
 
     def _news(self, event: object) -> str:
-        if isinstance(event, (ev.PermissionAsked, ev.QuestionAsked, ev.RecoveryAsked)):
+        if isinstance(event, _ASKED):
+            self._open.add(event.request_id)
             return "engine waits for an answer"
         if isinstance(event, ev.TurnEnded) and len(event.path) <= 1:
             began, self._began = self._began, None
             if began is not None and event.time - began > LONG_SECONDS:
                 return f"engine: the turn has ended ({event.result.stop_reason.replace('_', ' ')})"
         return ""
+
+    async def looks_elsewhere(self, event: object) -> bool:
+        """Return whether the user has missed an event that has just come. A checkpoint.
+
+        Who has just pressed a key sees it. A question waits, so it is seen only if a key follows: a user may send a
+        message and turn away, and the question comes a second later.
+        """
+        now = trio.current_time()
+        left = self._typed_at + _TYPING_SECONDS - now
+        if left <= 0 or not isinstance(event, _ASKED):
+            await trio.lowlevel.checkpoint()
+            return left <= 0
+        await trio.sleep(left)
+        return self._typed_at <= now and event.request_id in self._open
 
     def sequence(self, text: str, env: Mapping[str, str]) -> str:
         """Return what the terminal gets; empty if a program is run instead."""

@@ -17,10 +17,15 @@ from engine.core.ids import CallId, RequestId, TurnId
 TURN = TurnId("turn")
 
 
+ASKED = ev.QuestionAsked(request_id=RequestId("r"), call_id=CallId("c"), question="Which?")
+ANSWERED = ev.QuestionAnswered(request_id=RequestId("r"), outcome="answered")
+
+
 def ends(seconds: float, notifier: Notifier) -> str:
-    notifier.feed(ev.TurnStarted(turn_id=TURN, time=100.0), 0.0)
-    ended = ev.TurnEnded(turn_id=TURN, time=100.0 + seconds, result=ev.TurnResult(stop_reason="completed"))
-    return notifier.feed(ended, 1_000.0)
+    notifier.feed(ev.TurnStarted(turn_id=TURN, time=100.0))
+    return notifier.feed(
+        ev.TurnEnded(turn_id=TURN, time=100.0 + seconds, result=ev.TurnResult(stop_reason="completed"))
+    )
 
 
 def test_only_long_turns_are_news() -> None:
@@ -29,13 +34,44 @@ def test_only_long_turns_are_news() -> None:
     assert ends(21.0, Notifier("off")) == ""
 
 
-def test_question_is_news_unless_the_user_types() -> None:
-    question = ev.QuestionAsked(request_id=RequestId("r"), call_id=CallId("c"), question="Which?")
+async def test_question_is_news_once_nothing_is_typed(autojump_clock: object) -> None:
     notifier = Notifier("bell")
-    assert notifier.feed(question, 100.0) == "engine waits for an answer"
-    notifier.note_typed(97.0)
-    assert notifier.feed(question, 100.0) == ""
-    assert notifier.feed(question, 103.0)
+    assert notifier.feed(ASKED) == "engine waits for an answer"
+    assert await notifier.looks_elsewhere(ASKED)
+    # A message is sent, its user turns away, and a second later the question comes.
+    notifier.note_typed(trio.current_time())
+    await trio.sleep(1)
+    began = trio.current_time()
+    assert await notifier.looks_elsewhere(ASKED)
+    assert trio.current_time() == began + 4
+
+
+@pytest.mark.parametrize("event", ["key", "answer"])
+async def test_question_that_was_seen_is_no_news(autojump_clock: object, event: str) -> None:
+    notifier = Notifier("bell")
+    notifier.feed(ASKED)
+    notifier.note_typed(trio.current_time())
+    seen: list[bool] = []
+
+    async def look() -> None:
+        seen.append(await notifier.looks_elsewhere(ASKED))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(look)
+        await trio.sleep(1)
+        if event == "key":
+            notifier.note_typed(trio.current_time())
+        else:
+            notifier.feed(ANSWERED)
+    assert seen == [False]
+
+
+async def test_end_of_a_turn_is_no_news_to_who_types(autojump_clock: object) -> None:
+    notifier = Notifier("bell")
+    ended = ev.TurnEnded(turn_id=TURN, time=1.0, result=ev.TurnResult(stop_reason="completed"))
+    assert await notifier.looks_elsewhere(ended)
+    notifier.note_typed(trio.current_time())
+    assert not await notifier.looks_elsewhere(ended)
 
 
 def test_sequences_are_those_of_the_choice() -> None:
