@@ -34,6 +34,7 @@ from engine.cli.terminal.signals import termination_signals
 from engine.cli.terminal.standard_streams import standard_output
 from engine.core.errors import ConfigError, EngineError, StoreError
 from engine.core.settings import Limits, Settings
+from engine.process.allocator import map_large_blocks
 from engine.process.own_environment import hide_own_secrets
 from engine.process.subreaper import become_subreaper, end_adopted, is_subreaper
 from engine.prompt.layers import PromptLayers
@@ -82,6 +83,7 @@ def main(arguments: list[str]) -> int:
         _check_terminal(options)
         hide_own_secrets(secrets_of(options.choice.model.config))
         become_subreaper()
+        map_large_blocks()
         return trio.run(_run, options, _tools(options))
 
     def explain(error: EngineError) -> Sequence[str]:
