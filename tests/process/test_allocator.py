@@ -23,7 +23,9 @@ print(resident())
 
 
 def resident(how: str) -> int:
-    ended = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, timeout=60, check=False
+    )
     if "not glibc" in ended.stderr:
         pytest.skip("another C library")
     return int(ended.stdout)
