@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
+_MODULES: Final = (
+    "engine.permission.paths.path_access",
+    "engine.process.run_tree",
+    "engine.sandbox.backends",
+    "engine.sandbox.bwrap",
+    "engine.sandbox.git_settings",
+    "engine.sandbox.landlock",
+    "engine.sandbox.temporary",
+    "engine.sandbox.usual_limits",
+    "engine.tools.builtin.bash_run",
+    "engine.tools.output.spill",
+)
+
 
 def preload_shell() -> None:
     """Import the scanner of commands, the sandbox and what starts processes, and scan a command. It blocks."""
-    import engine.permission.paths.path_access
-    import engine.process.run_tree
-    import engine.sandbox.backends
-    import engine.sandbox.bwrap
-    import engine.sandbox.git_settings
-    import engine.sandbox.landlock
-    import engine.sandbox.temporary
-    import engine.sandbox.usual_limits
-    import engine.tools.builtin.bash_run
-    import engine.tools.output.spill  # noqa: F401
+    for name in _MODULES:
+        import_module(name)
     from engine.tools.builtin.bash_permissions import only_reads
 
     only_reads("true")

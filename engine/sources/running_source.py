@@ -36,14 +36,14 @@ class RunningSource:
     """
 
     source: ToolSource
-    turn_source: TurnSource | None = attrs.field(init=False)
+    turn_source: TurnSource | None = attrs.field(default=None, init=False)
     problem: str = attrs.field(default="", init=False)
     gone: trio.Event = attrs.field(factory=trio.Event, init=False)
     _scope: trio.CancelScope | None = attrs.field(default=None, init=False)
 
-    @turn_source.default
-    def _find_turn_source(self) -> TurnSource | None:
-        return self.source if isinstance(self.source, TurnSource) else None
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.source, TurnSource):
+            self.turn_source = self.source
 
     @property
     def name(self) -> str:

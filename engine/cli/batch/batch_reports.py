@@ -52,7 +52,7 @@ class BatchReports:
         """Raise `StoreError` if the predictions are not complete."""
         if self.failure is not None:
             raise StoreError(
-                f"{path}: {self.failure.strerror or self.failure}\nNext: run the same command again: it adds the missing lines"
+                f"{path}: {self.failure.strerror or self.failure}\nNext: start the same command again, which adds the missing lines"
             )
 
 
