@@ -86,7 +86,7 @@ class TaskRun:
         except EngineError as error:
             end = self._failed_attempt(str(error).partition("\n")[0])
         finally:
-            end = await self._finish(end)
+            end = await self._finish(end)  # noqa: ASYNC102  # bounded: see `_finish`
         return end
 
     async def _run_turn(self) -> TaskEnd:

@@ -258,7 +258,7 @@ async def open_cluster(options: ClusterOptions) -> AsyncGenerator[RayCluster]:
     failure: BaseException | None = None
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(cluster.serve)
+            nursery.start_soon(cluster.serve)  # noqa: ASYNC113  # `connect` waits for it
             await cluster.connect()
             yield cluster
             cluster.close()

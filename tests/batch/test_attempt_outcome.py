@@ -11,6 +11,7 @@ from engine.core.errors import (
     AuthFailed,
     ConfigError,
     ConnectionBroken,
+    ErrorCode,
     ErrorInfo,
     JournalCorrupt,
     MissingKey,
@@ -53,7 +54,7 @@ def test_an_answer_that_is_not_saved_is_no_result() -> None:
 
 
 @pytest.mark.parametrize(("code", "status"), [("no_credit", "infra"), ("model_not_found", "bad_task")])
-def test_some_failures_of_hosts_are_told_apart(code: str, status: str) -> None:
+def test_some_failures_of_hosts_are_distinguished(code: ErrorCode, status: str) -> None:
     failure = attrs.evolve(ErrorInfo(code="internal"), code=code)
     assert outcome_of_turn(TurnResult(stop_reason="provider_error", failure=failure)).status == status
 

@@ -76,7 +76,7 @@ class Fleet:
             try:
                 trio.run(run_engine, self.place, self.folder, Told(tell), wait, LEASE_SECONDS)
                 code = 0
-            except BaseException:
+            except BaseException:  # noqa: ASYNC103  # a fork: it ends here
                 traceback.print_exc()
             finally:
                 os._exit(code)

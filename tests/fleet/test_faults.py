@@ -196,7 +196,7 @@ async def slow_line(server: Server, folder: Path, seconds: float) -> AsyncGenera
     await listening.bind(f"{folder}/.s.PGSQL.5432")
     listening.listen(100)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.serve_listeners, serve, [trio.SocketListener(listening)])
+        nursery.start_soon(trio.serve_listeners, serve, [trio.SocketListener(listening)])  # noqa: ASYNC113  # it listens already
         yield f"postgresql://engine@/postgres?host={quote(str(folder), safe='')}"
         nursery.cancel_scope.cancel()
 

@@ -77,7 +77,7 @@ async def served(*paces: LeasedPace) -> AsyncGenerator[trio.Nursery]:
     """Serve the paces, and close them after the block."""
     async with trio.open_nursery() as nursery:
         for pace in paces:
-            nursery.start_soon(pace.serve)
+            nursery.start_soon(pace.serve)  # noqa: ASYNC113  # requests wait for it
         async with trio.open_nursery() as block:
             yield block
         for pace in paces:

@@ -57,7 +57,7 @@ async def request(
 async def served(*paces: LeasedPace) -> AsyncGenerator[trio.Nursery]:
     async with trio.open_nursery() as nursery:
         for pace in paces:
-            nursery.start_soon(pace.serve)
+            nursery.start_soon(pace.serve)  # noqa: ASYNC113  # requests wait for it
         with trio.fail_after(60):
             async with trio.open_nursery() as block:
                 yield block
