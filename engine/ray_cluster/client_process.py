@@ -279,6 +279,6 @@ def main() -> int:
 
 if __name__ == "__main__":
     # Not the interpreter's own end, which would wait for Ray's threads.
-    code = main()
+    exit_code: int = main()
     sys.stdout.flush()
-    os._exit(code)
+    os._exit(exit_code)

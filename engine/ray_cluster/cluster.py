@@ -107,8 +107,8 @@ class RayCluster:
 
     def __init__(self, options: ClusterOptions) -> None:
         """Make one that is not connected."""
-        self.slots = 0
-        self.is_gone = False
+        self.slots: int = 0
+        self.is_gone: bool = False
         self._options = options
         self._places = trio.CapacityLimiter(1)
         self._work: dict[str, _Work] = {}

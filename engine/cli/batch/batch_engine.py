@@ -32,6 +32,7 @@ from engine.pace.local_pace import LocalPace
 from engine.pace.pace_port import LaneStatus
 from engine.pace.postgres_pace import postgres_pace
 from engine.process.own_environment import hide_own_secrets
+from engine.process.secret_names import SecretVariables
 from engine.session.engine import open_engine
 from engine.session.engine_options import ContextOptions, FileOptions, PermissionOptions, Ports
 from engine.session.open_store import DATABASES
@@ -67,12 +68,12 @@ class BatchEngine:
         self._folders = FolderSettings(args, command.permissions)
         config = self._folders.config(args.cwd)
         self._layers = self._folders.layers(config)
-        self.place = resolve_store(args)
-        self.secrets = secrets_of(config)
+        self.place: str = resolve_store(args)
+        self.secrets: SecretVariables = secrets_of(config)
         self.model: ModelChoice = model_choice(args, config)
-        self.settings = self._settings()
-        self.spending = self._spending()
-        self.config_hash = config_hash_of(command, self.model, self.settings)
+        self.settings: Settings = self._settings()
+        self.spending: SpendingLimit | None = self._spending()
+        self.config_hash: str = config_hash_of(command, self.model, self.settings)
         self._tools = default_tools(config.sandbox, knowledge_for(config), self._layers, args.cwd, config.all_agents)
 
     def prepare_process(self) -> None:
