@@ -20,6 +20,9 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# They assert as tests do, and tests outside of their folder import them.
+pytest.register_assert_rewrite("tests.store.suite", "tests.store.full_suite")
+
 # ---- Hypothesis ------------------------------------------------------------------------------------------------------
 
 # No deadline: an example runs a whole Trio program. Too slow is for `make bench` to say, not for a loaded machine.

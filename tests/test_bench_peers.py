@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import aclosing
 from pathlib import Path
 
@@ -74,6 +75,8 @@ async def test_host_speaks_the_wire_format(wire: Wire) -> None:
 
 
 @pytest.mark.os
-def test_scenario_measures_a_program() -> None:
-    figures = SCENARIOS["parallel"](AGENTS["raw loop"], Path("unused"))
+def test_scenario_measures_a_program(tmp_path: Path) -> None:
+    """With this interpreter in the place of the one that is installed for it."""
+    (tmp_path / "engine").symlink_to(sys.prefix)
+    figures = SCENARIOS["parallel"](AGENTS["raw loop"], tmp_path)
     assert 0 < figures["five sleeps: ms over 1 s"] < 20_000

@@ -127,7 +127,8 @@ def answer(request: ModelRequest) -> Answer:
     match getattr(prompt, "text", ""):
         case "Take your time.":
             return [*text("Well,"), Pause(0.1), *text(" yes.", id="2"), *done()]
-        case "Wait for me.":
+        # The second one is there already if the thread was quicker than the first request.
+        case "Wait for me." | "Be brief.":
             return [Pause(3_600), *done()]
         case "Is it ready?" if request.output_schema is not None:
             return [*text('{"ready": false, "why": "Nobody has run the tests."}'), *done()]

@@ -136,6 +136,6 @@ async def open_display(
             yield display
         finally:
             display.finish()
-            with trio.move_on_after(_DRAIN_SECONDS, shield=True):
-                await output.drain()
+            with trio.move_on_after(_DRAIN_SECONDS):
+                await output.drain()  # noqa: ASYNC102  # if cancelled, the display is over at once
             nursery.cancel_scope.cancel(reason="the batch has ended")

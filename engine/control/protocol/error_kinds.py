@@ -189,7 +189,13 @@ ERROR_KINDS: Final[Mapping[str, ErrorKind]] = {
             meaning="The store can't read or write; what was changed may not be durable.",
             retry="later",
             facts=("is_newer", "is_full", "durable"),
-            classes=(errors.StoreError, errors.StoreCorrupt, errors.StoreMismatch, errors.JournalCorrupt),
+            classes=(
+                errors.StoreError,
+                errors.SessionLost,
+                errors.StoreCorrupt,
+                errors.StoreMismatch,
+                errors.JournalCorrupt,
+            ),
         ),
         ErrorKind(
             kind="provider",

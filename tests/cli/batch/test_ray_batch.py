@@ -33,7 +33,7 @@ def on_ray(engine: Start, folder: str, tmp_path: Path) -> Callable[[str], Comman
         return engine(
             "batch",
             names,
-            *("--on", "ray:local", "--retry-delay", "0.1", *UNATTENDED),
+            *("--on", "ray:local", "--cpus", "1", "--memory", "100M", "--retry-delay", "0.1", *UNATTENDED),
             RAY_AUTH_TOKEN=TOKEN,
             RAY_TMPDIR=folder,
             RAY_gcs_rpc_server_reconnect_timeout_s="2",

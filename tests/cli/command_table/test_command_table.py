@@ -24,8 +24,8 @@ VERBS = frozenset(
     re.findall(
         r"\w+",
         """accept add allow approve ask attach cancel check choose change compact connect continue convert copy delete deny describe draw edit end
-    exit export fail find fork give import include keep let limit list listen log make move name open overwrite pass print
-    prune read redo rename repair replace require restore resume revoke run save search see select send serve set show
+    exit export fail find fork give import include keep let limit list listen log make merge mix move name open overwrite pass print
+    prune read redo rename repair replace require reserve restore resume revoke run save search see select send serve set show
     skip start stop store stream summarise switch take talk test trust undo use wait watch work write""",
     )
 )

@@ -325,7 +325,7 @@ _GUIDE = Path(__file__).parents[3] / "docs" / "how-to" / "postgres.md"
 
 def documented_policies() -> str:
     """The statements of the how-to."""
-    found = re.search(r"```sql\n(.*?)```", _GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    found = re.search(r"```text\n(DO .*?)```", _GUIDE.read_text(encoding="utf-8"), re.DOTALL)
     assert found is not None
     return found[1]
 
