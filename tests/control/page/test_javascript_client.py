@@ -368,10 +368,11 @@ async def test_list_of_sessions_shows_what_changes(tmp_path: Path, way: Way) -> 
 
         def is_waiting() -> bool:
             rows[:] = [row for item in client.items["list"] for row in item["rows"]]
-            return bool(rows[-1]["waiting"])
+            # The question may be there before the row that the store has.
+            return bool(rows[-1]["waiting"]) and rows[-1]["row"]["status"] == "waiting"
 
         await client.until(is_waiting)
-        assert (rows[-1]["row"]["id"], rows[-1]["row"]["status"]) == (old, "waiting")
+        assert rows[-1]["row"]["id"] == old
         if way == "websocket":
             at.proxy.cut()
             await client.until(lambda: [item["isReset"] for item in client.items["list"]].count(True) == 2)
