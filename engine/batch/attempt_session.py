@@ -96,7 +96,7 @@ async def create_session(eng: Engine, attempt: Attempt, settings: Settings, fold
         )
         if not session.state.turns and session.state.turn is None:
             return AttemptSession(session=session, progress="empty")
-        # A runner was killed before its first step, or everything is to begin anew.
+        # A runner was killed before its first step, or everything is to start over.
         await eng.close_session(session.id)
     raise AttemptFailed("store", f"there are {_MAX_EMPTY} sessions of this attempt already")
 

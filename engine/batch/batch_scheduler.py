@@ -50,7 +50,7 @@ class BatchOptions(Value):
         jobs: how many tasks run at once.
         retry: run also tasks that ended like this.
         allow_changed: run also if tasks or the configuration have changed since there are results.
-        fresh: begin each attempt anew instead of continuing its session.
+        fresh: start each attempt over instead of continuing its session.
         keep: which work folders stay: of no task, of those without a good end, of all.
         retry_delay: seconds before the first retry; it doubles.
         config_hash: what names the configuration.
@@ -117,7 +117,7 @@ async def run_batch(
     written.
     """
     identity = await to_thread(batch_identity, options.results, options.name)
-    # Not abandoned, and short: a lock that nobody holds would keep the next runner out.
+    # Not abandoned, and short: a lock without a holder would keep the next runner out.
     opened = await to_thread(ResultLedger.open, options.results / options.ledger_name, abandon_on_cancel=False)
     with opened as ledger:
         tally = await to_thread(_read, ledger)
@@ -258,7 +258,7 @@ class _Batch:
         row = await self._runner.run(item.attempt, report=self._report, stop=self._stop)
         await self._ledger.append(row)
         self._tally.feed(row)
-        # Only now: whoever continued an attempt without a row would need its folder.
+        # Only now: a runner that continued an attempt without a row would need its folder.
         if self._is_removed(row.status):
             await self._runner.remove_folders([item.attempt.task])
         self._cost += row.cost
@@ -297,7 +297,7 @@ class _Batch:
     def _attempt(self, task: BatchTask, record: TaskRecord) -> Attempt:
         """Return the next attempt at a task."""
         options = self._options
-        # A session is continued only by what would have begun it in the same way.
+        # A session is continued only by what would have started it in the same way.
         is_same = record.task_hash == task.hash and record.config_hash == options.config_hash
         continues = is_same and not options.fresh and record.status in {"infra", "cancelled"}
         return Attempt(

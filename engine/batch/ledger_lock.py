@@ -72,7 +72,7 @@ class LedgerLock:
 
 
 def _holder(descriptor: int) -> dict[str, object]:
-    """Return what the file says about its runner; nothing if nobody holds it."""
+    """Return what the file says about its runner; nothing if it is not held."""
     try:
         document: object = json.loads(os.pread(descriptor, 4096, 0) or b"{}")
     except ValueError:

@@ -94,7 +94,7 @@ def _existing_ids(file: BinaryIO) -> set[str]:
 
 
 def _id_of(line: bytes) -> str | None:
-    """Return the task of a line; None: somebody else's line, which stays."""
+    """Return the task of a line; None: another program's line, which stays."""
     try:
         value: object = json.loads(line)
     except ValueError:

@@ -171,7 +171,7 @@ def finish_in_thread(function: Callable[[], object], seconds: float) -> None:
     thread.join(seconds)
 
 
-# Only the command line registers something: in a host's process, no thread of ours imports what nobody asked for.
+# Only the command line registers something: in a host's process, no thread of ours imports anything unasked.
 _preloads: Final[list[Callable[[], object]]] = []
 
 

@@ -37,7 +37,7 @@ async def take_over(eng: Engine, session_id: SessionId, takeover: Takeover) -> T
         if turn is None or turn.step is not None or live.active is not None:
             return None
         return eng.resume_turn(session)
-    except BaseException:  # re-raised: a turn that no engine runs, and that waits for nobody, must not stay open
+    except BaseException:  # re-raised: a turn that no engine runs, and that waits for no answer, must not stay open
         _end_interrupted(live)
         raise
 

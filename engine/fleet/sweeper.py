@@ -137,7 +137,7 @@ class _Sweeper:
         await self._close(session_id)
 
     async def _close(self, session_id: SessionId) -> None:
-        """Close a session, unless somebody uses it here. Always a checkpoint."""
+        """Close a session, unless it is in use here. Always a checkpoint."""
         with ErrorBoundary() as boundary:
             await self._engine.close_session(session_id)
         if boundary.error is not None:

@@ -99,7 +99,7 @@ async def read_stream(
             await trio.lowlevel.checkpoint_if_cancelled()
             if run.budget.is_limited:
                 await run.budget.open_request(id(request), estimate_next(run, model, request))
-                # What others have spent meanwhile may have ended this turn.
+                # What other turns have spent may have ended this turn.
                 await trio.lowlevel.checkpoint_if_cancelled()
             # Waiting for other requests is not the host's silence: its time begins when this one may go.
             async with run.inputs.services.traffic.passage(

@@ -19,7 +19,7 @@ CUT: Final = 0.8
 CUT_SPACING: Final = 15.0
 # Seconds for which all wait after a refusal, where the host does not say how long.
 PAUSE: Final = 2.0
-# Seconds for which somebody who leaves room to others does not go beyond what was refused.
+# Seconds for which a pace with a reserve does not go beyond what was refused.
 CEILING_SECONDS: Final = 300.0
 
 
@@ -62,5 +62,5 @@ class AdaptiveLimit:
         return True
 
     def permits(self, reserve: float = 0.0) -> int:
-        """Return how many requests somebody may have under way who leaves that share to others."""
+        """Return how many requests may be under way for one who leaves that share to others."""
         return max(1, floor(self.limit * (1.0 - reserve) + 1e-9))

@@ -1,7 +1,7 @@
 """`Lane`: the requests to one model at one host, in the order in which they came.
 
 Only the first of those who wait looks whether it may go, and only a running task takes a permit: nothing is handed to a
-task that may have been cancelled meanwhile, so no cancel can lose a permit.
+task that may have been cancelled since, so no cancel can lose a permit.
 """
 
 from __future__ import annotations
@@ -133,9 +133,9 @@ class Lane:
                 waiter.changed = trio.Event()
         finally:
             del self._waiters[waiter]
-            # Whoever is next looks for itself, also if this one is cancelled.
+            # The next waiter looks for itself, also if this one is cancelled.
             self.wake_first()
-        # No checkpoint since the look, so nobody else can have taken it.
+        # No checkpoint since the look, so no other task can have taken it.
         now = trio.current_time()
         if self.requests is not None:
             self.requests.take(1, now)

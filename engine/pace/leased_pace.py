@@ -134,7 +134,7 @@ class LeasedPace:
         if lane is None:
             lane = self._by_key[key] = Lane(key=key, on_outcome=self._note_outcome, on_wait=self._note_wait)
             self._lanes[lane] = _News()
-            # Until somebody says that it is otherwise: the user's own limits.
+            # Until the office answers: the user's own limits.
             self._use_limits(lane, self._limits.requests_minute, self._limits.tokens_minute, 1)
         return await lane.acquire(tokens, longest, notify)
 

@@ -54,7 +54,7 @@ def _exchange(row: _Row, owner: str, report: LaneReport, now: float) -> LaneGran
     counted = max(report.held, permits)
     if counted or report.need:
         row.blocks[owner] = _Block(permits=counted, report=report, until=now + LEASE_SECONDS)
-    # A limit holds as long as somebody who has set it.
+    # A limit holds as long as an engine that has set it.
     reports = [report, *(block.report for block in others)]
     return LaneGrant(
         key=report.key,
@@ -68,7 +68,7 @@ def _exchange(row: _Row, owner: str, report: LaneReport, now: float) -> LaneGran
 
 
 def _grant(most: int, others: Sequence[_Block], need: int) -> int:
-    """Return the permits for somebody: what the others leave, but no more than a share while one of them has less."""
+    """Return the permits for one engine: what the others leave, but no more than a share while one of them has less."""
     share = max(1, most // (1 + _hungry(others)))
     is_starving = any(block.report.need > block.permits and block.permits < share for block in others)
     allowed = min(need, share) if is_starving else need

@@ -53,7 +53,7 @@ class CancelOrder(Value):
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
 class MachineOrder(Value):
-    """Run another function on a machine, whatever else it does there; nobody waits for it.
+    """Run another function on a machine, alongside its other work; the result is not awaited.
 
     Attributes:
         machine: its id; empty: on all of them.

@@ -141,7 +141,7 @@ class _Client:
                     pass
 
     def _remote(self, function: WorkerFunction, **options: object) -> RayFunction:
-        # No retries of Ray's own: they would begin anew, and the ledger would not know of them.
+        # No retries of Ray's own: they would start over, and the ledger would not know of them.
         return self._ray.remote(max_retries=0, **options)(function)
 
     def _submit(self, key: str, work: str) -> None:
@@ -162,7 +162,7 @@ class _Client:
         self._send(loss_of(finished.key, error, self._ray.exceptions))
 
     def _run_on_machine(self, order: MachineOrder) -> None:
-        with suppress(Exception):  # a machine may be gone, and nobody waits for it
+        with suppress(Exception):  # a machine may be gone, and its result is not awaited
             names = [order.machine] if order.machine else [machine.id for machine in self._machines()]
             for name in names:
                 self._on(name, _load(order.function)).remote(order.work)
@@ -209,7 +209,7 @@ class _Client:
             try:
                 slots = sum(machine.slots for machine in self._machines())
                 is_alive = any(node["NodeID"] == own and node["Alive"] for node in self._ray.nodes())
-            except Exception:  # noqa: BLE001  # whatever it is: nothing is known of the cluster any more
+            except Exception:  # noqa: BLE001  # after any error: nothing is known of the cluster any more
                 is_alive, slots = False, 0
             if not is_alive:
                 self._news.put(_ClusterGone())

@@ -122,7 +122,7 @@ class RayCluster:
         """Run a piece of work in a worker, and return its result; None: it was stopped before it began.
 
         Always a checkpoint. Once *stop* is set, it is cancelled, and after `STOP_SECONDS` its worker is killed. If this is
-        cancelled, so is the work, and whoever closes the cluster waits for its end. Raises `WorkLost`.
+        cancelled, so is the work, and closing the cluster waits for its end. Raises `WorkLost`.
         """
         place = object()
         try:
@@ -218,7 +218,7 @@ class RayCluster:
                 await stream.send_all(encode_line(order))
 
     def _send(self, order: ClientOrder) -> None:
-        # What comes after the end concerns nobody any more.
+        # What comes after the end is dropped.
         with suppress(trio.ClosedResourceError, trio.BrokenResourceError):
             self._outbox.send_nowait(order)
 

@@ -119,6 +119,6 @@ def pin_to_machine(machine: str) -> object:
 
 
 def start_actor(ray: Ray, kind: type, name: str) -> RayActor:
-    """Start the only instance of a class, which takes no CPU, and is started anew if its machine is lost."""
+    """Start the only instance of a class, which takes no CPU, and is restarted if its machine is lost."""
     make = cast("Callable[[type], RayActorClass]", ray.remote(num_cpus=0, max_restarts=-1, max_task_retries=0))
     return make(kind).options(name=name).remote()

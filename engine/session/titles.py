@@ -138,7 +138,7 @@ class _Answer:
 
 
 async def _wait_and_ask(model: Model, request: ModelRequest, answer: _Answer, traffic: Traffic) -> None:
-    # Nobody waits for a title, so a wait for its host is not worth a notice.
+    # No turn waits for a title, so a wait for its host is not worth a notice.
     async with traffic.passage(
         model.info,
         request,

@@ -1,6 +1,6 @@
 """`DraftPace`: how often an engine writes the text of open parts to a database that it shares.
 
-Each draft takes its share of a second. Whoever streams much, or in many sessions at once, is written more rarely.
+Each draft takes its share of a second. An engine that streams much, or in many sessions at once, is written less often.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ from engine.session.validation import secrets_of
 if TYPE_CHECKING:
     from engine.core.protocols import Model
 
-# Seconds. Nobody waits for a single answer; the next attempt can come later, and in another order.
+# Seconds. No user waits for a single answer; the next attempt can come later, and in another order.
 _MAX_WAIT: Final = 300.0
 _SCRIPTED_MODEL: Final = "anthropic/claude-sonnet-4-5"
 

@@ -128,7 +128,7 @@ async def _set_on_signal(signals: AsyncIterator[int], stop: trio.Event, received
 
 
 async def _keep_session(place: str, row: AttemptRow, results: Path) -> None:
-    """Write the archive of a session that nobody else can read. Always a checkpoint. Raises `StoreError`, `OSError`."""
+    """Write the archive of a session that only its owner can read. Always a checkpoint. Raises `StoreError`, `OSError`."""
     async with open_store(place) as store:
         try:
             journals = await collect_session(store, SessionId(row.session))

@@ -153,7 +153,7 @@ def account_of(base_url: str, auth: Auth) -> str:
     """Return a name for the account at a host that says nothing about its key.
 
     A key that is fetched when the first request needs it is not known yet: then all keys for that address count as one
-    account. Whoever shares limits by this name shares too much then, which only makes requests slower.
+    account. Engines that share limits by this name share too much then, which only makes requests slower.
     """
     text = "\0".join((base_url, *sorted(auth.secrets)))
     return sha256(f"engine account\0{text}".encode("utf-8", "surrogatepass")).hexdigest()[:_ACCOUNT_CHARS]

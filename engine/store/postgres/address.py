@@ -35,7 +35,7 @@ class Address:
     Attributes:
         name: what it is called in errors.
         namespace: the schema.
-        tenant: whose rows the store sees and writes; empty: nobody's in particular.
+        tenant: whose rows the store sees and writes; empty: no tenant.
         timeout: seconds to wait for a connection or a lock.
     """
 

@@ -66,7 +66,7 @@ BEGIN
     LOOP
         INSERT INTO paces (host, model, key_hash) VALUES (report.host, report.model, report.key_hash)
             ON CONFLICT DO NOTHING;
-        -- With this lock, all blocks that were committed before are visible, and no other engine changes one meanwhile.
+        -- With this lock, all blocks that were committed before are visible, and no other engine changes one in the same time.
         SELECT * INTO pace FROM paces p
             WHERE p.host = report.host AND p.model = report.model AND p.key_hash = report.key_hash FOR UPDATE;
         DELETE FROM pace_blocks b

@@ -29,7 +29,7 @@ def remove_batch(connection: Connection, tenant: str) -> bool:
     """Remove up to `BATCH` rows of deleted sessions; return whether there may be more. It blocks."""
     left = BATCH
     while left > 0:
-        # Other engines remove others meanwhile.
+        # Other engines remove other sessions at the same time.
         row = connection.execute(
             "SELECT session_id FROM removals WHERE tenant = %s LIMIT 1 FOR UPDATE SKIP LOCKED", (tenant,)
         ).fetchone()

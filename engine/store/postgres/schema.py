@@ -6,7 +6,7 @@ watchers       who watches which session, and until when: only those sessions ar
 removals       sessions that were deleted, and whose events are still being removed
 tasks          prompts that wait for workers, and what became of them
 
-Each row belongs to a tenant: a store sees those of its own. Engines that serve nobody in particular have the tenant "".
+Each row belongs to a tenant: a store sees those of its own. Engines without tenants have the tenant "".
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ class PostgresWorkQueue:
         try:
             await self._run([_GiveBack(key, after, detail, counts)])
         finally:
-            # Whatever became of it: without a lease, others can take it.
+            # In any case: without a lease, others can take it.
             self._drop(lease_id(key))
 
     async def cancel(self, key: str) -> bool:

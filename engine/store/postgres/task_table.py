@@ -26,7 +26,7 @@ _HELD: Final = (
     "LEFT JOIN leases AS held ON held.tenant = %(tenant)s AND held.session_id = 'task ' || tasks.key"
     " AND held.expires >= clock_timestamp()"
 )
-# Oldest first, one session at a time; whoever takes one at the same moment is passed over. Engines of this machine
+# Oldest first, one session at a time; one that is being taken at the same moment is skipped. Engines of this machine
 # that are dead have no lease any more, whatever it says.
 _NEXT: Final = f"""
 SELECT tasks.key FROM tasks

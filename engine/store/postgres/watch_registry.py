@@ -1,4 +1,4 @@
-"""Who watches what: rows with a time of expiry, so that only sessions that somebody watches are announced."""
+"""Who watches what: rows with a time of expiry, so that only sessions with watchers are announced."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ WITH mark AS (UPDATE writers SET number = {number}, at = now() WHERE tenant = {t
 SELECT value FROM engine_store, mark WHERE name = 'version'
 """)
 # Not in the events' transaction: commits that notify are serialised in the whole database, and would wait for each
-# other's disk syncs. This one syncs nothing, and if nobody watches it is no commit at all. PostgreSQL limits a
+# other's disk syncs. This one syncs nothing, and without watchers it is no commit at all. PostgreSQL limits a
 # notification to 8,000 bytes; instead of a longer one, an empty list wakes all watchers.
 _ANNOUNCE: Final = sql.SQL("""
 BEGIN;

@@ -1,4 +1,4 @@
-"""Deleting a long session: invisible at once, removed in batches, and finished by whoever comes next."""
+"""Deleting a long session: invisible at once, removed in batches, and finished by the next store."""
 
 from __future__ import annotations
 
