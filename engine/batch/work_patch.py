@@ -16,7 +16,7 @@ from engine.core.errors import SnapshotError
 from engine.core.threads import to_thread
 from engine.core.value_base import Value
 from engine.snapshots.git_backend import ProjectTooLarge, take
-from engine.snapshots.repository import OutputTooLarge, Repository, find_git
+from engine.snapshots.repository import ATTRIBUTES, OutputTooLarge, Repository, find_git
 from engine.snapshots.snapshot_dir import SnapshotDir, write_atomically
 
 MAX_PATCH_BYTES: Final = 67_108_864
@@ -87,6 +87,9 @@ async def read_baseline(folder: str, private: Path, *, is_new: bool) -> FolderBa
 def _make(repository: Repository, folder: str) -> None:
     """Make the private repository, which takes what the folder's own one has from there. It blocks."""
     repository.make()
+    # Snapshots compare no text. In a patch, git decides by a file's content whether it is one.
+    attributes = ATTRIBUTES.replace("-diff", "!diff")
+    (repository.folder / "info" / "attributes").write_text(attributes, encoding="ascii")
     objects = _objects_of(Path(folder) / ".git")
     if objects is not None and "\n" not in str(objects):
         (repository.folder / "objects" / "info" / "alternates").write_text(f"{objects}\n", encoding="utf-8")

@@ -76,7 +76,7 @@ _CONFIG: Final = """\
 [submodule]
 	recurse = false
 """
-_ATTRIBUTES: Final = "* -text !eol -ident -filter !working-tree-encoding -diff -merge -export-subst\n"
+ATTRIBUTES: Final = "* -text !eol -ident -filter !working-tree-encoding -diff -merge -export-subst\n"
 # With a threshold of one byte, git writes all new files into one pack. That is much faster than a loose object for each,
 # but only worth it for many files.
 PACKED: Final = ("-c", "core.bigFileThreshold=1")
@@ -111,7 +111,7 @@ class Repository(Value):
             for name in ("objects/info", "objects/pack", "refs", "info"):
                 (made / name).mkdir(mode=0o700, parents=True)
             (made / "config").write_text(_CONFIG, encoding="ascii")
-            (made / "info" / "attributes").write_text(_ATTRIBUTES, encoding="ascii")
+            (made / "info" / "attributes").write_text(ATTRIBUTES, encoding="ascii")
             (made / "HEAD").write_text("ref: refs/heads/none\n", encoding="ascii")
             # Renamed when it is complete: another engine may make the directory at the same time, and the first one wins.
             try:

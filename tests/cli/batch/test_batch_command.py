@@ -117,6 +117,8 @@ def test_checks_decide_and_patches_apply(quick: Quick, tmp_path: Path) -> None:
     assert found["broken"]["error"] == {"class": "setup", "message": "exit code 3: oh no"}
     assert (tmp_path / "tasks.results/logs/bad.1.check.log").read_text() == "why\n"
     patch = tmp_path / "tasks.results" / found["good"]["patch"]
+    # To be read by people, too.
+    assert "+++ b/a.txt\n@@ -1 +1,2 @@\n one\n+TWO\n" in patch.read_text()
     subprocess.run(["git", "apply", patch], cwd=repo, check=True)
     assert (repo / "a.txt").read_text() == "one\nTWO\n"
     # What setup has made was there before the turn.
